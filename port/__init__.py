@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from port.matching import Match, match
     from port.optim import load_optimizer, optax_source, to_optax
     from port.pairs import register
-    from port.parity import CheckReport, check
+    from port.parity import CheckReport, check, check_flax
     from port.random import dropout_key, shared_dropout
     from port.records import Recorder, Verdict, compare, read_record
     from port.translation import Translation, translate
@@ -40,6 +40,7 @@ _HOMES = {
     "Translation": "port.translation",
     "Verdict": "port.records",
     "check": "port.parity",
+    "check_flax": "port.parity",
     "compare": "port.records",
     "dropout_key": "port.random",
     "initial_weights": "port.weights",
@@ -92,6 +93,7 @@ __all__ = [
     "Translation",
     "Verdict",
     "check",
+    "check_flax",
     "compare",
     "dropout_key",
     "initial_weights",

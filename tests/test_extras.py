@@ -113,7 +113,7 @@ class Case(NamedTuple):
     is_plain: bool = False
 
 
-MAKE_NET = "from flax import nnx; from nets import Net; net = Net(rngs=nnx.Rngs(0)); "
+MAKE_NET = "import numpy as np; from flax import nnx; from nets import Net; net = Net(rngs=nnx.Rngs(0)); "
 TRANSLATES = set(EXTRAS["translate"])
 PAGE = {"jinja2", "plotly"}
 MODELS = ["nets_torch:Net", "nets:Net", "--input", "5,4"]
@@ -124,6 +124,7 @@ CASES = {
     "convert back": Case(["convert", "net.npz", "--reverse", "-o", "back.safetensors"]),
     "convert to orbax": Case(["convert", "net.safetensors", "--flax", "nets:Net", "-o", "net.orbax"], {"orbax"}),
     "convert --torch": Case(["convert", "net.safetensors", "--torch", "nets_torch:Net", "-o", "t.npz"], {"torch"}),
+    "check of two nnx modules": Case(["check", "nets:Net", "nets:Net", "--input", "5,4"]),
     "check": Case(["check", *MODELS, "--torch-weights", "net.safetensors"], {"torch", "psutil"}),
     "match": Case(["match", *MODELS, "-o", "mapping.toml"], {"torch", "psutil"}),
     "translate": Case(["translate", "nets_torch:Net", "--input", "5,4", "-o", "ported"], TRANSLATES),
@@ -147,6 +148,8 @@ CASES = {
     "port.save": Case(MAKE_NET + "port.save(net, 'saved.safetensors')"),
     "port.to_flax": Case(MAKE_NET + "port.to_flax('net.safetensors', target=net)"),
     "port.to_torch": Case(MAKE_NET + "port.to_torch(net)", {"torch"}),
+    "port.check_flax": Case(MAKE_NET + "assert port.check_flax(net, net, np.ones((5, 4)))"),
+    "port.CheckReport": Case("port.CheckReport"),
     "port.check": Case("port.check", {"torch"}),
     "port.match": Case("port.match", {"torch"}),
     "port.translate": Case("port.translate", TRANSLATES),

@@ -158,7 +158,7 @@ def _checked(torch: TrainingRun, jax: TrainingRun) -> Any:
     theirs, ours, given, options = models(torch.config, jax.config, images)
     load(theirs, torch.initial)
     load(ours, torch.initial, rename=options.get("rename"))
-    from port.parity import check
+    from port.parity.checking import check
 
     return check(theirs, ours, given, **options)
 

@@ -7,20 +7,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
 from port.cli.guarding import guarded, said_beforehand
-from port.cli.inputs import inputs_from_options
-from port.cli.models import built_flax_model, built_torch_model, register_pairs
-from port.cli.rules import fold_of, rules_from
+from port.cli.inputs import arrays_from_options, inputs_from_options
+from port.cli.models import built_flax_model, built_torch_model, is_linen_model, names_flax_module, register_pairs
+from port.cli.rules import fold_of, renames_from, rules_from
 from port.errors import UsageError
 from port.extras import require
 from port.judging.limits import TIME_LIMIT
 from port.named import arguments as keywords
 from port.weights import load
+
+if TYPE_CHECKING:
+    from port.parity import CheckReport
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,8 @@ class Arguments:
     """
 
     torch: Annotated[Positional[str], arg(metavar="TORCH")]
-    """MODULE:NAME of the PyTorch module: a class, a function that builds it, or a module"""
+    """MODULE:NAME of the PyTorch module: a class, a function that builds it, or a module; or of an nnx module or its
+    class, which FLAX, another such, is then compared with, without PyTorch"""
     flax: Annotated[Positional[str], arg(metavar="FLAX")]
     """MODULE:NAME of the Flax module, nnx or Linen"""
     input: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="SHAPE[:DTYPE]")] = ()
@@ -81,16 +85,28 @@ def main(arguments: Sequence[str]) -> int:
     given = tyro.cli(Arguments, prog="port check", args=arguments)
     if bool(given.input) == (given.inputs is not None):
         raise UsageError("say what the models take: --input 1,3,32,32 for each tensor, or --inputs module:function")
-    require("port check", torch=("torch", "psutil"))
+    is_flax = names_flax_module(given.torch, "TORCH") and names_flax_module(given.flax, "FLAX")
+    if not is_flax:
+        require("port check", torch=("torch", "psutil"))
     # Here, not above: --help need not wait for JAX.
     from rich.console import Console
 
-    from port.parity import check
     from port.report.check_terminal import print_check
     from port.report.results import printed, result_of_check
 
     if given.pairs is not None:
         register_pairs(given.pairs)
+    report = _of_two_flax_modules(given) if is_flax else _of_torch_and_flax(given)
+    if given.json:
+        print(printed(result_of_check(report)))
+    else:
+        print_check(report, Console() if sys.stdout.isatty() else Console(width=10_000))
+    return report.status.exit_code
+
+
+def _of_torch_and_flax(given: Arguments) -> CheckReport:
+    from port.parity.checking import check
+
     theirs, ours, inputs, flax_inputs = _models(given)
     compare = partial(
         check,
@@ -109,12 +125,42 @@ def main(arguments: Sequence[str]) -> int:
         time_limit=given.time_limit,
         tell=said_beforehand,
     )
-    report = guarded(compare, "the models could not be compared")
-    if given.json:
-        print(printed(result_of_check(report)))
-    else:
-        print_check(report, Console() if sys.stdout.isatty() else Console(width=10_000))
-    return report.status.exit_code
+    return guarded(compare, "the models could not be compared")
+
+
+def _of_two_flax_modules(given: Arguments) -> CheckReport:
+    """Both in one layout, their variables under one path or renamed."""
+    from port.parity.flax_checking import check_flax
+
+    for option, is_given in (
+        ("--mapping", given.mapping is not None),
+        ("--fold", bool(given.fold)),
+        ("--layout", given.layout is not None),
+    ):
+        if is_given:
+            raise UsageError(f"{option} is between torch and Flax: leave it away for two Flax modules")
+    both = keywords(given.kwargs, "--kwargs")
+    first = built_flax_model(given.torch, both | keywords(given.torch_kwargs, "--torch-kwargs"), "the first module")
+    second = built_flax_model(given.flax, both | keywords(given.flax_kwargs, "--flax-kwargs"), "the second module")
+    if is_linen_model(first) or is_linen_model(second):
+        raise UsageError("port check takes two nnx modules; port.check_flax takes (Linen module, variables) too")
+    for module, weights in ((first, given.torch_weights), (second, given.flax_weights)):
+        if weights is not None:
+            load(module, weights)
+    compare = partial(
+        check_flax,
+        first,
+        second,
+        arrays_from_options(given.input, given.inputs),
+        second_inputs=None if given.flax_inputs is None else arrays_from_options((), given.flax_inputs),
+        rename=renames_from(given.rename),
+        weights="first" if given.flax_weights is None else "own",
+        precision=given.precision,
+        rtol=given.rtol,
+        atol=given.atol,
+        steps=given.steps,
+    )
+    return guarded(compare, "the modules could not be compared")
 
 
 def _models(given: Arguments) -> tuple[Any, Any, Any, Any]:

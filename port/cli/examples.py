@@ -21,6 +21,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "--input 2,3,64,64",
         "two checkpoints": "port check model:GPT model_jax:GPT --kwargs model:config --input 2,16:int64 "
         "--torch-weights gpt.pt --flax-weights gpt.safetensors",
+        "two nnx modules, without PyTorch": "port check my_pkg.first:Net my_pkg.second:Net --input 4,16",
         "for a program": "port check my_pkg:Net my_pkg_jax:Net --inputs my_pkg:example --json",
     },
     "match": {

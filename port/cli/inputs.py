@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from port.cli.models import called
 from port.errors import UsageError
-from port.named import named
+from port.named import named, named_shape
 
 
 def inputs_from_options(shapes: Sequence[str], function: str | None) -> Any:
@@ -28,3 +30,25 @@ def inputs_from_options(shapes: Sequence[str], function: str | None) -> Any:
     if args and kwargs:
         raise UsageError("--inputs gives both positional arguments and some by name; give all of them by name")
     return kwargs or args
+
+
+def arrays_from_options(shapes: Sequence[str], function: str | None) -> Any:
+    """The same without torch: arrays of numpy's for the shapes, or what the function gives.
+
+    Raises:
+        UsageError: no shape, no dtype of numpy's, no such function, or one that fails.
+    """
+    if function is not None:
+        return called(named(function, "--inputs"), {}, function, "--inputs")
+    random = np.random.default_rng(0)
+
+    def array(text: str) -> np.ndarray:
+        sizes, name = named_shape(text)
+        try:
+            dtype = np.dtype(name)
+        except TypeError as error:
+            raise UsageError(f"an input is a shape, or one with a dtype, as in 1,16:int64; got {text!r}") from error
+        is_whole = dtype.kind in "iub"  # 0 or 1: indices into any table that has two rows
+        return np.asarray(random.integers(0, 2, sizes) if is_whole else random.standard_normal(sizes)).astype(dtype)
+
+    return tuple(array(text) for text in shapes)

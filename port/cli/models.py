@@ -6,13 +6,14 @@ import inspect
 import json
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 from port.errors import UsageError, described
-from port.extras import require
+from port.extras import is_installed, require
 from port.named import advice, named, named_shape
 from port.pairs import register
 from port.weights.constructor_arguments import SaidArguments, said_arguments
@@ -155,13 +156,10 @@ def called(function: Callable[..., Any], options: dict[str, Any], reference: str
     Raises:
         UsageError: it fails.
     """
-    import torch
-
     if not callable(function):
         raise UsageError(f"{option}: {reference} is {described(function)}, and cannot be called")
     try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+        with _torch_at_seed_zero():
             return function(**options, **more)
     except Exception as error:
         given = f" with {json.dumps(options, default=repr)}" if options else ""
@@ -171,6 +169,19 @@ def called(function: Callable[..., Any], options: dict[str, Any], reference: str
             else ""
         )
         raise UsageError(f"{option}: {reference} fails{given}: {type(error).__name__}: {error}{hint}") from error
+
+
+@contextmanager
+def _torch_at_seed_zero() -> Iterator[None]:
+    """Within it torch draws from seed 0, where torch is installed; afterwards as before."""
+    if not is_installed("torch"):
+        yield
+        return
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
 
 
 def example_inputs(shapes: tuple[str, ...]) -> Any:
@@ -223,6 +234,22 @@ def _built(made: Callable[..., Any], arguments: dict[str, Any], reference: str, 
         given = json.dumps(arguments, default=repr)
         more = f"\n{advice(made, '--kwargs')}" if isinstance(error, TypeError | AttributeError) else ""
         raise UsageError(f"{option}: {reference} cannot be built with {given}: {_told(error)}{more}") from error
+
+
+def names_flax_module(reference: str, option: str) -> bool:
+    """Whether ``module:name`` is an nnx or Linen module, or a class of those; False of what cannot be found."""
+    try:
+        made = named(reference, option)
+    except UsageError:
+        return False
+    return _is_flaxs(made if isinstance(made, type) else type(made))
+
+
+def is_linen_model(made: Any) -> bool:
+    """Whether a model is a Linen module, or one with its variables."""
+    from flax import linen
+
+    return isinstance(made[0] if isinstance(made, tuple) else made, linen.Module)
 
 
 def _is_flaxs(cls: type) -> bool:

@@ -27,10 +27,19 @@ def rules_from(mapping: Path | None, rename: Sequence[str], fold: Sequence[str])
         if rename or fold:
             raise UsageError(f"{mapping} is a whole mapping: --rename and --fold have nothing to add to it")
         return rules
-    renames = dict(_split(text, "--rename", "PATTERN=NAME") for text in rename)
+    renames = renames_from(rename)
     if not (renames or rules.rename or rules.fold or rules.rules or rules.keep):
         return None
     return Rules({**rules.rename, **renames}, rules.fold, rules.rules, rules.keep)
+
+
+def renames_from(rename: Sequence[str]) -> dict[str, str]:
+    """Pattern → name of each ``PATTERN=NAME``.
+
+    Raises:
+        UsageError: another form.
+    """
+    return dict(_split(text, "--rename", "PATTERN=NAME") for text in rename)
 
 
 def fold_of(text: str) -> tuple[str, tuple[int, ...]]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Mapping as Tree
 from dataclasses import replace
-from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from port.errors import UnknownChoice, UsageError
-from port.judging import TENSORS, Limits, Status
+from port.errors import UnknownChoice
+from port.judging import Status
 from port.judging.limits import TIME_LIMIT
 from port.mapping import Mapping, Rules, between, rules_of
 from port.mapping.folding import folds
@@ -19,25 +18,23 @@ from port.parity.compare.layer_matching import match_layers
 from port.parity.compare.mode import Models
 from port.parity.compare.weights import compare_weights, unpaired
 from port.parity.comparison import Comparison
+from port.parity.options import check_inputs, check_steps, limits_of
 from port.parity.report import CheckReport
 from port.parity.sides.building import Keywords, check_models, flax_side
 from port.parity.sides.calls import is_floating
 from port.parity.sides.cotangents import RandomCotangents
 from port.parity.sides.duration import announcement, time_limit_of
 from port.parity.sides.extent import Budget
-from port.parity.sides.inputs import Inputs, for_flax, inputs_from
+from port.parity.sides.inputs import for_flax, inputs_from
 from port.parity.sides.layouts import layout_between
 from port.parity.sides.parts import parts_of
 from port.parity.sides.precision import cpu_precision
-from port.parity.sides.structure import leaves
 from port.parity.sides.torch_side import TorchSide
 
 if TYPE_CHECKING:
     import torch
 
     from port.parity.sides.torch_side import TorchSide
-
-PRECISIONS = ("float64", "float32")
 
 
 def check(
@@ -102,21 +99,18 @@ def check(
         WeightsMismatch: the two models' tensors cannot be brought together; all of it in one message.
         NoPair: a lazy layer that has not been run.
     """
-    if precision not in PRECISIONS:
-        raise UnknownChoice("precision", precision, PRECISIONS)
+    limits = limits_of(precision, rtol, atol)
     if weights not in ("own", "torch"):
         raise UnknownChoice("weights", weights, ("own", "torch"))
-    if not isinstance(steps, Integral) or isinstance(steps, bool) or steps < 1:
-        raise UsageError(f"steps is a whole number from 1; got {steps!r}")
+    check_steps(steps)
     time_limit = time_limit_of(time_limit)
     check_models(torch_module, flax_module)
     rules, fold = rules_of(rename), folds(fold)
     renaming = Renaming({} if isinstance(rules, Mapping) else rules.rename)
-    limits = _limits(TENSORS[precision], rtol, atol)
     with cpu_precision(precision == "float64"):
         side = TorchSide(torch_module, precision)
         given = inputs_from(inputs, precision)
-        _check_inputs(given)
+        check_inputs(given)
         extent = Budget(steps, time_limit).extent(given, side.cost, may_shrink=loss is None and flax_inputs is None)
         if extent.refused:
             return CheckReport(Status.CANNOT_JUDGE, (), (), {}, precision=precision, unjudged=(extent.refused,))
@@ -147,29 +141,6 @@ def check(
         comparison = Comparison(models, drawn, findings, steps, remarks)
         comparison.run(evaluated)
         return comparison.report(weights_compared=weights == "own")
-
-
-def _limits(limits: Limits, rtol: float | None, atol: float) -> Limits:
-    _check_limit("atol", atol)
-    if rtol is not None:
-        _check_limit("rtol", rtol)
-        # A looser limit is given for what is computed in less than float64, whose rounding a gradient that is zero but
-        # for it (the keys' bias in attention) has too: its share is then float32's.
-        share = max(limits.share, TENSORS["float32"].share) if rtol > limits.forward else limits.share
-        limits = replace(limits, forward=rtol, gradient=10 * rtol, share=share)
-    return replace(limits, absolute=atol)
-
-
-def _check_limit(name: str, value: Any) -> None:
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) < float("inf"):
-        raise UsageError(f"{name} is a finite number, 0 or larger, as 1e-6; got {value!r}")
-
-
-def _check_inputs(inputs: Inputs) -> None:
-    """With nothing in the batch anything agrees."""
-    for name, array in leaves(inputs.tree).items():
-        if array.ndim and not array.shape[0]:
-            raise UsageError(f"input {name} has shape {array.shape}: there is nothing in it to compare; give a batch")
 
 
 def _carry(mapping: Mapping, side: TorchSide, flax: Any, precision: str) -> None:

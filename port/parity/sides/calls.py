@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from port.parity.sides.structure import leaves
-from port.weights.torch_arrays import as_numpy
 
 Arrays = dict[str, np.ndarray]
 
@@ -62,6 +61,8 @@ def numpy_leaves(value: Any) -> Arrays:
 def as_array(value: Any) -> np.ndarray:
     """A tensor or an array as numpy's."""
     if hasattr(value, "detach"):
+        from port.weights.torch_arrays import as_numpy
+
         return as_numpy(value)
     return np.asarray(value)
 

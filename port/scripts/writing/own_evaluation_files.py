@@ -24,6 +24,7 @@ from port.scripts.writing.numbers_source import (
     numbers_module,
 )
 from port.scripts.writing.own_evaluation import OwnEvaluation, own_evaluation
+from port.translation.codegen.emit import formatted
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,6 @@ class EvaluationWriter:
         Raises:
             UsageError: it is not plain; says why.
         """
-        from port.translation.codegen.emit import formatted
 
         batches = self.seen.batches
         if not batches or not batches[0].taken or any(len(one.taken) != len(batches[0].taken) for one in batches):

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.modules import dropout
 
 from port.errors import UsageError
+from port.parity.sides.precision import default_dtype
 from port.scripts.events import Event
 from port.scripts.ranks import ProcessRank
 from port.scripts.writing.lower_precision import in_precision
@@ -119,7 +120,6 @@ def check_is_mean_of_parts(
     Raises:
         UsageError: it is not, or that cannot be told.
     """
-    from port.parity.sides.precision import default_dtype
 
     if len(parts) < 2:
         return

@@ -16,6 +16,7 @@ from port.scripts.writing.step_source import StepFacts
 from port.scripts.writing.taken_over import OWN_NAMES, imports_its_own, interval, values_kept
 from port.scripts.writing.trainer_facts import TrainerFacts
 from port.scripts.writing.trainer_source import trainer_source
+from port.translation.codegen.emit import formatted
 
 
 def facts_of(
@@ -109,7 +110,6 @@ def write_checked(
     Raises:
         UsageError: from ``check``, or an option cannot be said.
     """
-    from port.translation.codegen.emit import formatted
 
     original = folder / "original.py"
     original.write_text(

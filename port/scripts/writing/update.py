@@ -15,6 +15,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 import port
 from port.errors import PortError, UsageError
+from port.parity.sides.precision import default_dtype
 from port.random.dropout import drops_within_layers
 from port.scripts.events import read_events
 from port.scripts.observation import Observation
@@ -71,6 +72,7 @@ from port.scripts.writing.unwritten import (
     takes_turns,
 )
 from port.scripts.writing.watched_script import WatchedScript
+from port.translation.codegen.emit import formatted
 
 FOLDER, RESULT = "written", "written.json"
 
@@ -122,8 +124,6 @@ def _result(paths: Sequence[LossPath], watched: WatchedScript) -> dict[str, Any]
 
 def _written(watched: WatchedScript, paths: Sequence[LossPath]) -> tuple[StepProof, _Written]:
     """Writes the update; returns the proof, and what was written."""
-    from port.parity.sides.precision import default_dtype
-    from port.translation.codegen.emit import formatted
     from port.translation.folder import write_folder
 
     assert watched.capture.copies is not None

@@ -104,6 +104,14 @@ def test_another_epsilon_exits_with_1_and_names_the_layer(capsys: pytest.Capture
     assert "They part first at norm." in said and "epsilon is 1e-05 in torch and 0.001 in Flax" in said
 
 
+def test_two_nnx_modules(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("nets_flax:Net", "nets_flax:Net", "--input", "2,8,6,3")
+    assert run(*given, "--kwargs", '{"width": 6}') == 0
+    assert "The two models agree in float64" in capsys.readouterr().out
+    assert run(*given, "--flax-kwargs", '{"epsilon": 1e-3}') == 1
+    assert "They part first at norm." in capsys.readouterr().out
+
+
 @pytest.mark.sweep
 def test_what_is_all_rounding_exits_with_4(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("nets_torch:Lost", "nets_flax:Lost", "--input", "4,6") == 4
@@ -159,6 +167,12 @@ BAD = {
     "no name": (("nets_torch:Net", "nets_flax:Nat", *INPUT), "unknown name in nets_flax 'Nat'"),
     "the wrong way round": (("nets_flax:Net", "nets_torch:Net", *INPUT), "nets_flax:Net is a Flax module"),
     "PyTorch's twice": (("nets_torch:Net", "nets_torch:Net", *INPUT), "nets_torch:Net is a PyTorch module"),
+    "a layout of two of Flax's": (
+        ("nets_flax:Net", "nets_flax:Net", *INPUT, "--layout", "as-it-is"),
+        "--layout is between",
+    ),
+    "two of Linen's": (("nets_flax:Linen", "nets_flax:Linen", *INPUT), "port check takes two nnx modules"),
+    "no dtype": (("nets_flax:Net", "nets_flax:Net", "--input", "2,3:int65"), "an input is a shape"),
     "no shape": (("nets_torch:Net", "nets_flax:Net", "--input", "2,x"), "an input is a shape"),
     "other channels": (("nets_torch:Net", "nets_flax:Net", "--input", "2,4,8,6"), "does not take the inputs"),
     "failing inputs": (("nets_torch:Net", "nets_flax:Net", "--inputs", "nets_torch:failing"), "no data here"),
@@ -180,7 +194,7 @@ def test_bad_input_exits_with_2_and_a_sentence(what: str, capsys: pytest.Capture
 
 
 def test_a_fault_of_ours_is_one_message(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("port.parity.check", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("port.parity.checking.check", lambda *_, **__: 1 / 0)
     assert run("nets_torch:Net", "nets_flax:Net", *INPUT) == 2
     said = capsys.readouterr().err
     assert "that is a fault of port's: ZeroDivisionError" in said and "Traceback" not in said

@@ -15,6 +15,7 @@ from port.scripts.writing.turns.sampling import INPUTS, KEPT, samples_source, sa
 from port.scripts.writing.turns.step_source import turns_call
 from port.scripts.writing.turns.update import WrittenTurns, write_turns
 from port.scripts.writing.watched_script import WatchedScript
+from port.translation.codegen.emit import formatted
 
 
 def turns_result(watched: WatchedScript) -> dict[str, Any]:
@@ -62,8 +63,6 @@ def write_turns_trainer(watched: WatchedScript, written: WrittenTurns) -> list[s
 def _sample(watched: WatchedScript, written: WrittenTurns, epoch: str, options: str | None) -> tuple[bool, list[str]]:
     """Write samples.py and the tensors that it takes, where models are called in training for no loss."""
     from safetensors.numpy import load_file, save_file
-
-    from port.translation.codegen.emit import formatted
 
     folder, copies = watched.folder, watched.capture.copies
     assert copies is not None

@@ -13,6 +13,7 @@ import torch
 
 import port
 from port.errors import UsageError
+from port.parity.sides.precision import default_dtype
 from port.scripts.events import Event
 from port.scripts.observation import Observation
 from port.scripts.observing.graph import Computation
@@ -38,6 +39,7 @@ from port.scripts.writing.turns.proof import TorchTurns, prove_turns
 from port.scripts.writing.turns.step_source import OptimizerFacts, TurnsFacts, turns_step_source
 from port.scripts.writing.turns.torch_source import TurnSource, turn_inputs, turn_sources
 from port.scripts.writing.watched_script import WatchedScript
+from port.translation.codegen.emit import formatted
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,6 @@ def write_turns(watched: WatchedScript) -> WrittenTurns:
     Raises:
         UsageError: it cannot be written, or what is written is not what was seen; says the line.
     """
-    from port.parity.sides.precision import default_dtype
-    from port.translation.codegen.emit import formatted
 
     assert watched.capture.copies is not None
     folder, script, observation = watched.folder, watched.name, watched.observation
