@@ -19,7 +19,7 @@ EXTRAS = {
     "torch": ("torch", "torchvision", "psutil"),
     "orbax": ("orbax",),
     "train": ("grain", "sklearn", "psutil", "orbax"),
-    "report": ("matplotlib", "jinja2", "plotly", "pygments"),
+    "report": ("matplotlib", "jinja2", "plotly", "pygments", "markdown_it", "griffe"),
     "translate": ("torch", "ruff", "jinja2", "psutil"),
     "mcp": ("mcp", "pydantic"),
 }

@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 from port.extras import EXTRAS
 
-WITH_THE_CORE = {"orbax", "psutil", "pygments"}
-"""Packages of extras that the core has all the same: flax depends on orbax, orbax on psutil, and rich on pygments."""
+WITH_THE_CORE = {"markdown_it", "orbax", "psutil", "pygments"}
+"""Packages of extras that the core has all the same: flax depends on orbax, orbax on psutil, rich on the others."""
 OF_EXTRAS = {package for packages in EXTRAS.values() for package in packages}
 ABSENT = OF_EXTRAS - WITH_THE_CORE
 """What an installation of the core alone does not have."""

@@ -143,7 +143,7 @@ CASES = {
     "report -o": Case(["report", "runs", "-o", "page.html"], PAGE),
     "diff LESSON": Case(["diff", "train"]),
     "diff --table": Case(["diff", "--table"]),
-    "diff --html": Case(["diff", "train", "--html", "site"], {"torch", "jinja2", "pygments"}),
+    "diff --html": Case(["diff", "train", "--html", "site"], {"torch", "jinja2", "pygments", "markdown_it", "griffe"}),
     "port.load": Case(MAKE_NET + "port.load(net, 'net.npz')"),
     "port.save": Case(MAKE_NET + "port.save(net, 'saved.safetensors')"),
     "port.to_flax": Case(MAKE_NET + "port.to_flax('net.safetensors', target=net)"),
@@ -176,8 +176,8 @@ def installed(combination: str) -> set[str]:
         return {package for package in OF_EXTRAS if find_spec(package) is not None}
     if combination == "all":
         return OF_EXTRAS
-    # Of what the core has all the same only pygments is not held back: rich imports it.
-    return set(EXTRAS.get(combination, ())) | {"pygments"}
+    # Of what the core has all the same these two are not held back: rich imports them.
+    return set(EXTRAS.get(combination, ())) | {"markdown_it", "pygments"}
 
 
 class Results(NamedTuple):
@@ -268,6 +268,7 @@ def test_a_case_that_is_not_refused_is_seen(tmp_path: Path) -> None:
 
 def test_the_extras_are_those_of_the_project() -> None:
     imported = {"scikit-learn": "sklearn", "orbax-checkpoint": "orbax"}
+    imported |= {"markdown-it-py": "markdown_it", "griffelib": "griffe"}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     told = {
         extra: tuple(imported.get(name, name) for name in (re.split(r"[><=\[;]", each)[0] for each in packages))

@@ -1,4 +1,4 @@
-"""The site's pages, as text by their paths: templates filled with what the lessons, the notes and the pairs say."""
+"""The site's pages, as text by their paths: templates filled from the lessons, notes, pairs, guides and docstrings."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from port.pairs.notes import NOTES, Note
 from port.pairs.tutorials import GIVEN, OUTDATED
 from port.report.site.cheat_sheet import CheatSheetEntry, cheat_sheet
+from port.report.site.guides import GuidePage, guides, link_from_guide, sources_of
 from port.report.site.markup import highlighted, html_of, linked
-from port.report.site.places import PAIRS
+from port.report.site.places import source_page
+from port.report.site.prose import rendered
 from port.report.site.reading import Reading
-from port.report.site.search import search_index
+from port.report.site.reference import ROOT, PublicName, Room, reference
+from port.report.site.search import search_guides, search_index, search_names
 
 NOTES_PAGE, CHEAT_SHEET, TUTORIALS = "differences.html", "cheat_sheet.html", "tutorials.html"
 STATIC = ("style.css", "site.js")
@@ -59,19 +63,53 @@ def pages(readings: Sequence[Reading]) -> Iterator[tuple[str, str]]:
         for kind, title in KINDS.items()
     }
     yield _page("cheat_sheet.html.jinja", CHEAT_SHEET, readings, kinds=kinds, source_page=source_page)
-    for file in sorted({entry.place.file for entry in entries if entry.place is not None}):
-        lines = (PAIRS / file).read_text("utf-8").splitlines()
-        path = source_page(file)
-        shown = [html_of(line, notes_at=_up(path) + NOTES_PAGE) for line in highlighted(lines)]
-        yield _page("source.html.jinja", path, readings, file=f"port/pairs/{file}", lines=shown)
-    yield "search_index.js", _search_index(readings, entries)
+    written = guides()
+    rooms = reference()
+    yield from _guides(written, readings)
+    yield from _reference(rooms, readings)
+    yield from _sources(_files(entries, written, rooms), readings)
+    yield "search_index.js", _search_index(readings, entries, written, rooms)
     for name in STATIC:
         yield name, (files("port.report.site") / "static" / name).read_text("utf-8")
 
 
-def source_page(file: str) -> str:
-    """The page of a file that is below ``port/pairs``."""
-    return f"pairs/{file.removesuffix('.py')}.html"
+def _guides(written: Sequence[GuidePage], readings: Sequence[Reading]) -> Iterator[tuple[str, str]]:
+    yield _page("guides.html.jinja", "guides/index.html", readings, guides=written)
+    for number, guide in enumerate(written):
+        around = {
+            "previous": written[number - 1] if number else None,
+            "next": written[number + 1] if number + 1 < len(written) else None,
+        }
+        body = rendered(guide.text, notes_at=f"../{NOTES_PAGE}", link=link_from_guide)
+        yield _page("guide.html.jinja", guide.path, readings, guides=written, guide=guide, body=body, **around)
+
+
+def _reference(rooms: Sequence[Room], readings: Sequence[Reading]) -> Iterator[tuple[str, str]]:
+    told = {"rooms": rooms, "prose": partial(rendered, notes_at=f"../{NOTES_PAGE}")}
+    yield _page("reference.html.jinja", "reference/index.html", readings, **told)
+    for room in rooms:
+        yield _page(
+            "room.html.jinja", room.path, readings, room=room, source_page=source_page, signature=_signature, **told
+        )
+
+
+def _signature(one: PublicName) -> Markup:
+    return Markup("\n").join(html_of(line) for line in highlighted(one.signature_lines()))
+
+
+def _files(entries: Sequence[CheatSheetEntry], written: Sequence[GuidePage], rooms: Sequence[Room]) -> list[str]:
+    """The sources that other pages lead to, from ``port``."""
+    pairs = {f"pairs/{entry.place.file}" for entry in entries if entry.place is not None}
+    cited = {file for guide in written for file in sources_of(guide)}
+    return sorted(pairs | cited | {one.file for room in rooms for one in room.all_names()})
+
+
+def _sources(paths: Sequence[str], readings: Sequence[Reading]) -> Iterator[tuple[str, str]]:
+    for file in paths:
+        lines = (ROOT / file).read_text("utf-8").splitlines()
+        path = source_page(file)
+        shown = [html_of(line, notes_at=_up(path) + NOTES_PAGE) for line in highlighted(lines)]
+        yield _page("source.html.jinja", path, readings, file=f"port/{file}", lines=shown)
 
 
 def _page(template: str, path: str, readings: Sequence[Reading], **told: Any) -> tuple[str, str]:
@@ -115,7 +153,10 @@ def _says(text: str, note: Note) -> bool:
     return re.search(rf"\b{note.id}\b", text) is not None
 
 
-def _search_index(readings: Sequence[Reading], entries: Sequence[CheatSheetEntry]) -> str:
+def _search_index(
+    readings: Sequence[Reading], entries: Sequence[CheatSheetEntry], written: Sequence[GuidePage], rooms: Sequence[Room]
+) -> str:
     """The list as a script: a page that was opened from a file may load a script, and nothing else."""
-    found = search_index(readings, NOTES, OUTDATED, entries)
+    lessons = search_index(readings, NOTES, OUTDATED, entries)
+    found = sorted([*search_guides(written), *search_names(rooms), *lessons], key=lambda one: one.rank)
     return "const SEARCH_INDEX = " + json.dumps([astuple(one) for one in found], separators=(",", ":")) + ";\n"

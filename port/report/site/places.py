@@ -15,6 +15,11 @@ LISTS = re.compile(r"__init__|examples")  # files that list the pairs, or call w
 SHORTEST = len("Pad")  # what is shorter begins too many names
 
 
+def source_page(file: str) -> str:
+    """The page of a source, whose path is from ``port``."""
+    return f"source/{file.removesuffix('.py')}.html"
+
+
 @dataclass(frozen=True)
 class Place:
     """A line of a file, whose path is from ``port/pairs``."""

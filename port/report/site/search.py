@@ -9,7 +9,9 @@ from port.lessons.visible import visible
 from port.pairs.notes import Note
 from port.pairs.tutorials import Outdated
 from port.report.site.cheat_sheet import CheatSheetEntry
+from port.report.site.guides import GuidePage
 from port.report.site.reading import SIDES, Reading
+from port.report.site.reference import Room
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,26 @@ def search_index(
         title = " ".join(" ⇄ ".join((entry.torch, *(twin.jax or "none" for twin in entry.twins))).split())
         found.append(SearchHit(1, title, f"cheat sheet, {entry.kind}", f"cheat_sheet.html#row-{number}"))
     return sorted(found, key=lambda one: one.rank)
+
+
+def search_guides(guides: Iterable[GuidePage]) -> Iterator[SearchHit]:
+    """Guides, their headings, and the prose below each."""
+    for guide in guides:
+        yield SearchHit(0, guide.title, "guide", guide.path)
+        for section in guide.sections:
+            link = f"{guide.path}#{section.anchor}"
+            if section.level > 1:
+                yield SearchHit(1, section.title, f"guide, {guide.title}", link)
+            if section.text:
+                yield SearchHit(3, section.text, f"guide, {guide.title}", link)
+
+
+def search_names(rooms: Iterable[Room]) -> Iterator[SearchHit]:
+    """Packages, their public names, and the methods of these, each with the first line of its docstring."""
+    for room in rooms:
+        yield SearchHit(1, room.name, room.summary, room.path)
+        for one in room.all_names():
+            yield SearchHit(1 if one in room.names else 2, one.name, one.summary, f"{room.path}#{one.name}")
 
 
 def _of_reading(reading: Reading) -> Iterator[SearchHit]:

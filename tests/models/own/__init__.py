@@ -1,25 +1,24 @@
-"""A person's own package, ``my_pkg``, which `port` does not know, in PyTorch and in JAX. The README's pairs join it."""
+"""A person's own package, ``my_pkg``, which `port` does not know, in PyTorch and in JAX. The guide's pairs join it."""
 
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import port
+from guide_blocks import blocks
 from port.pairs import register, registered
 
 FOLDER = Path(__file__).parent
-_README = FOLDER.parents[2] / "README.md"
+_GUIDE = Path(port.__file__).parent / "guides" / "write_a_pair.md"
 
 
-def readme_pairs() -> str:
-    """The file of pairs that stands in the README."""
-    section = _README.read_text().partition("## What is your own\n")[2].partition("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("    ") or not line.strip()]
-    return textwrap.dedent("\n".join(lines)).strip() + "\n"
+def guide_pairs() -> str:
+    """The file of pairs that the guide writes, part by part."""
+    return "".join(block.content for block in blocks(_GUIDE.read_text("utf-8")) if block.file == "my_pairs.py")
 
 
 @contextmanager
@@ -36,10 +35,10 @@ def own_package() -> Iterator[None]:
 
 @contextmanager
 def own_pairs() -> Iterator[list[Any]]:
-    """Within it, the README's pairs are registered."""
+    """Within it, the guide's pairs are registered."""
     with own_package():
         names: dict[str, Any] = {}
-        exec(readme_pairs(), names)
+        exec(guide_pairs(), names)
         for pair in names["PAIRS"]:
             register(pair)
         yield names["PAIRS"]

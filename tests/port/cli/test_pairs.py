@@ -1,4 +1,4 @@
-"""`--pairs my_pairs.py`: the README's file, of every kind of pair, with each command that reads pairs."""
+"""`--pairs my_pairs.py`: the guide's file, of every kind of pair, with each command that reads pairs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
-from models.own import FOLDER, own_package, readme_pairs
+from models.own import FOLDER, own_package, guide_pairs
 from port.cli import main
 
 MODEL = """
@@ -38,14 +38,14 @@ def inputs():
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where a person stands who has ``my_pkg``, a model of it, and the README's pairs."""
+    """Where a person stands who has ``my_pkg``, a model of it, and the guide's pairs."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{FOLDER}:{Path(__file__).parents[3]}")
     monkeypatch.delitem(sys.modules, "own_model", raising=False)
     monkeypatch.delitem(sys.modules, "my_pairs", raising=False)
     (tmp_path / "own_model.py").write_text(MODEL)
-    (tmp_path / "my_pairs.py").write_text(readme_pairs())
+    (tmp_path / "my_pairs.py").write_text(guide_pairs())
     with own_package():
         yield tmp_path
     sys.modules.pop("my_pairs", None)

@@ -1,4 +1,4 @@
-"""A person's own optimizer and schedule, by the README's pairs: their steps, their state both ways, as torch's own."""
+"""A person's own optimizer and schedule, by the guide's pairs: their steps, their state both ways, as torch's own."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ with warnings.catch_warnings():
 
 ENTRIES = {info.name: info for info in module_db}
 CANNOT: dict[str, str] = {}
-"""Entries that cannot be moved, with the reason. The README links here."""
+"""Entries that cannot be moved, with the reason. The guide on checkpoints names this file."""
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch warns of its own arguments
 

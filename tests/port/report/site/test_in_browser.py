@@ -91,22 +91,27 @@ def test_the_views_show_each_line_that_they_should(site, browser_page):
 
 
 @pytest.mark.parametrize(
-    "path", ["lessons/parallel.html", "index.html", "differences.html", "cheat_sheet.html", "tutorials.html"]
+    "path",
+    [
+        *("lessons/parallel.html", "index.html", "differences.html", "cheat_sheet.html", "tutorials.html"),
+        *("guides/index.html", "guides/prove_it.html", "guides/write_a_pair.html", "guides/large_models.html"),
+        *("reference/index.html", "reference/port.nn.html", "reference/port.html", "source/nn/norm.html"),
+    ],
 )
 def test_usable_on_a_phone(site, browser_page, path):
-    page = browser_page.open(site / path, viewport={"width": 390, "height": 844})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page = browser_page.open(site / path, viewport={"width": 375, "height": 812})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
     page.locator("#search").click()
     page.keyboard.type("relu")
     box = page.locator("#found").bounding_box()
     assert box["x"] >= 0
-    assert box["x"] + box["width"] <= 390
+    assert box["x"] + box["width"] <= 375
     if "lessons" in path:
         assert page.locator("code.none").first.is_hidden()
         assert page.locator(".row code").first.bounding_box()["width"] > 300  # one column
         page.keyboard.press("Escape")
         page.locator(".contents summary").click()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
         page.keyboard.press("Escape")
         assert page.locator(".contents ul").is_hidden()
 
@@ -172,3 +177,31 @@ def test_whole_without_scripts(site, browser_page):
     assert left["x"] < right["x"]
     for dead in ("#search", "#theme", ".views"):
         assert page.locator(dead).is_hidden()
+
+
+def test_one_search_finds_guides_the_reference_and_lessons(site, browser_page):
+    page = browser_page.open(site / "lessons/model.html")
+    for typed, found_at in (
+        ("Move a checkpoint", "guides/move_a_checkpoint.html"),
+        ("port.nn.BatchNorm", "reference/port.nn.html#port.nn.BatchNorm"),
+        ("chaotic training float64's rounding", "guides/how_it_judges.html#float64-is-the-proof"),
+    ):
+        page.fill("#search", typed)
+        assert page.locator("#found a").first.get_attribute("href") == f"../{found_at}"
+    page.fill("#search", "port.nn.BatchNorm")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/reference/port.nn.html#port.nn.BatchNorm")
+    page.locator("#port\\.nn\\.BatchNorm small a").first.click()
+    page.wait_for_url("**/source/nn/norm.html#line-*")
+    assert page.locator(".number:target + code").inner_text().startswith("class BatchNorm")
+
+
+def test_a_guide_says_which_one_it_is(site, browser_page):
+    page = browser_page.open(site / "guides/prove_it.html")
+    assert page.locator(".aside a[aria-current]").inner_text() == "Prove it"
+    assert page.locator("header nav a[aria-current]").inner_text() == "Guides"
+    page.locator(".around a[rel=next]").click()
+    page.wait_for_url("**/guides/they_differ.html")
+    page.locator(".aside ul a", has_text="A training run").click()
+    assert page.url.endswith("#a-training-run")
+    assert page.locator("#a-training-run").is_visible()

@@ -1,4 +1,4 @@
-"""Operators, a layer and a loss of a person's own, by the README's pairs: written, proved, and a wrong pair seen."""
+"""Operators, a layer and a loss of a person's own, by the guide's pairs: written, proved, and a wrong pair seen."""
 
 from __future__ import annotations
 

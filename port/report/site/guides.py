@@ -1,0 +1,83 @@
+"""The guides: Markdown files in ``port/guides``, in reading order."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+
+from port.report.site.places import source_page
+from port.report.site.prose import Section, sections
+
+SOURCE = re.compile(r"\]\(\.\./([\w/]+\.py)(?:#[^)]*)?\)")
+"""A link to a source of ours."""
+ORDER = (
+    "move_a_model",
+    "move_a_checkpoint",
+    "move_a_training_script",
+    "prove_it",
+    "they_differ",
+    "large_models",
+    "write_a_pair",
+    "how_the_translator_works",
+    "how_it_judges",
+    "glossary",
+)
+
+
+@dataclass(frozen=True)
+class GuidePage:
+    """A guide.
+
+    Attributes:
+        name: its file's, without the suffix.
+        text: Markdown, as GitHub shows it too.
+    """
+
+    name: str
+    text: str
+
+    @property
+    def path(self) -> str:
+        """Its page, from the site's folder."""
+        return f"guides/{self.name}.html"
+
+    @cached_property
+    def sections(self) -> list[Section]:
+        """Its title, then its headings."""
+        return sections(self.text)
+
+    @property
+    def title(self) -> str:
+        """Its first heading."""
+        return self.sections[0].title
+
+    @property
+    def about(self) -> str:
+        """The first paragraph, in Markdown."""
+        return " ".join(self.text.strip().split("\n\n")[1].split())
+
+
+def guides() -> list[GuidePage]:
+    """All guides, in reading order."""
+    folder = files("port") / "guides"
+    return [GuidePage(name, (folder / f"{name}.md").read_text("utf-8")) for name in ORDER]
+
+
+def link_from_guide(address: str) -> str:
+    """An address in a guide's Markdown → the same on the site.
+
+    A guide is a page, and so is a source that a guide points to. What is not on the site is left as it is.
+    """
+    target, mark, anchor = address.partition("#")
+    if target.endswith(".md") and "/" not in target:
+        return f"{target.removesuffix('.md')}.html{mark}{anchor}"
+    if target.startswith("../") and target.endswith(".py"):
+        return f"../{source_page(target.removeprefix('../'))}{mark}{anchor}"
+    return address
+
+
+def sources_of(guide: GuidePage) -> list[str]:
+    """The sources that the guide points to, from ``port``."""
+    return list(dict.fromkeys(SOURCE.findall(guide.text)))
