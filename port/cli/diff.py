@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if given.html is not None:
         # The cheat sheet's defaults and schedules are read from torch's own classes.
-        require("port diff --html", torch=("torch",), report=("jinja2", "pygments"))
+        require("port diff --html", torch=("torch",), report=("jinja2", "pygments", "markdown_it", "griffe"))
         if given.pairs is not None:
             register_pairs(given.pairs)
         _write_site(given.what, given.html)
