@@ -20,6 +20,7 @@ ORDER = (
     "they_differ",
     "large_models",
     "write_a_pair",
+    "from_a_program",
     "how_the_translator_works",
     "how_it_judges",
     "glossary",
