@@ -32,6 +32,8 @@ HEAD_WIDTHS = re.compile(r"head_dim|d_kv|qk_(rope|nope)_head_dim|v_head_dim|quer
 EXPERTS = re.compile(r"num_(local_)?experts|n_routed_experts")
 CHOSEN = re.compile(r"num_experts_per_tok|moe_topk|top_k_experts")
 OF_LAYERS = re.compile(r"layer_types|mlp_layer_types|attention_types|layers_block_type")
+OF_DEPTH = re.compile(r"drop_path_rate|stochastic_depth_rate")
+"""The last of rates that grow from layer to layer, so that each layer has one of its own."""
 NARROWEST = 16
 """The least width of a model's hidden states."""
 NARROW = 4
@@ -150,10 +152,16 @@ def _are_enough(heads: Any, by: int) -> bool:
 
 
 def _fewer(fields: Mapping[Path, Any], shared: Mapping[Path, int]) -> dict[Path, Any]:
-    """Fewer layers and experts; of layers that share their weights as many rounds as are needed."""
+    """Fewer layers and experts; of layers that share their weights as many rounds as are needed.
+
+    As many layers as the model's where each has a number of its own, that follows from how many there are.
+    """
     found: dict[Path, Any] = {}
     for path, value in fields.items():
         name, owner = path[-1], path[:-1]
+        is_own = any(OF_DEPTH.fullmatch(one[-1]) and one[:-1] == owner and rate for one, rate in fields.items())
+        if is_own and (name == "depths" or OF_LAYERS.fullmatch(name) or _is_number_of_layers(path, value)):
+            continue
         if name == "depths" and isinstance(value, list | tuple):
             found[path] = type(value)(min(one, 2) for one in value)
         elif _is_number_of_layers(path, value) and (*owner, "depths") not in fields:

@@ -22,18 +22,20 @@ class HandedArguments:
     def as_given(self, path: str, wanted: ConstructorArgument) -> str | None:
         """How the constructor of the module at a path reads what another one reads as its argument.
 
-        None where it is not given that, or not as it is.
+        None where it is not given that, or not as it is. An argument of its own is nearer than a field of a
+        configuration: ``heads``, which is ``config.heads[0]`` of one module and ``config.heads[1]`` of another.
         """
         number = self._known.constructors[path]
         if wanted.constructor == number:
             return wanted.argument
         first = self._first(wanted)
+        known: list[tuple[int, str]] = []
         for name in self._known.arguments[path]:
             own = self._first(ConstructorArgument(number, name))
             rest = first.argument.removeprefix(own.argument)
             if own.constructor == first.constructor and _begins(first.argument, own.argument):
-                return name + rest
-        return None
+                known.append((len(rest), name + rest))
+        return min(known, key=lambda each: each[0], default=(0, None))[1]
 
     def _first(self, argument: ConstructorArgument) -> ConstructorArgument:
         """The argument of the outermost constructor that one was handed on from."""

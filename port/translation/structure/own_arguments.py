@@ -243,23 +243,25 @@ class OwnArguments:
 
     def _held(self, path: str, origin: Origin) -> tuple[str, syntax.Expr] | None:
         """The attribute for what a module holds, and what the constructor makes it of."""
-        if self._known is None or not self.speaks_of(path):
+        known = self._known
+        if known is None or not self.speaks_of(path):
             return None
         match origin:
-            case AttributeOf(of, attribute) if of == path:
-                value = attribute_held(self._known.modules[path], attribute)
-                if not is_same(plain(value), attribute_held(self._tree.modules[path], attribute)):
+            # Of a module within, whose call is written in the code of the one around it, it is kept by that one.
+            case AttributeOf(of, attribute) if f"{of}.".startswith(f"{path}." if path else "") and of in known.modules:
+                value = attribute_held(known.modules[of], attribute)
+                if not is_same(plain(value), attribute_held(self._tree.modules[of], attribute)):
                     return None
                 name = attribute.rpartition(".")[2]
             case LengthOf(tensor, axis) if tensor.startswith("self."):
                 inside = tensor.removeprefix("self.")
-                sizes = self._known.sizes.get(f"{path}.{inside}" if path else inside, ())
+                sizes = known.sizes.get(f"{path}.{inside}" if path else inside, ())
                 value = sizes[axis] if -len(sizes) <= axis < len(sizes) else None
                 name = ""
             case _:
                 return None
-        known = origin_of(value)
-        made = None if known is None else self._in_constructor(path, known)
+        given = origin_of(value)
+        made = None if given is None else self._in_constructor(path, given)
         if made is None:
             return None
         if not name.isidentifier():

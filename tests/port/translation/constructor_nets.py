@@ -362,3 +362,34 @@ class Positions(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.patches(x) + self.positions
+
+
+@dataclass
+class HeadsConfig:
+    """Of stages with heads of their own."""
+
+    dim: int = 12
+    heads: tuple[int, ...] = (2, 3)
+
+
+class HeadsStage(nn.Module):
+    """It has its number of heads beside the configuration that it is from."""
+
+    def __init__(self, config: HeadsConfig, heads: int) -> None:
+        super().__init__()
+        self.width = config.dim // heads
+        self.fc = nn.Linear(config.dim, self.width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.fc(x).repeat_interleave(x.shape[-1] // self.width, -1)
+
+
+class HeadsStages(nn.Module):
+    def __init__(self, config: HeadsConfig) -> None:
+        super().__init__()
+        self.stages = nn.ModuleList(HeadsStage(config, heads) for heads in config.heads)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for stage in self.stages:
+            x = stage(x)
+        return x

@@ -49,7 +49,7 @@ FOUND: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, tuple[int, ...]
         {"input_ids": (2, 11), "pixel_values": (2, 3, 32, 32)},
     ),
     "SwinModel": (
-        {"image_size": 64, "window_size": 2},
+        {"image_size": 64, "window_size": 2, "drop_path_rate": 0.0},
         {"depths": (2, 2, 2, 2), "embed_dim": 24},
         {"pixel_values": (2, 3, 64, 64)},
     ),
@@ -84,6 +84,15 @@ def _value(config: Any, path: str) -> Any:
     for name in path.split("."):
         config = getattr(config, name)
     return config
+
+
+def test_layers_with_numbers_of_their_own_are_as_many_as_the_models() -> None:
+    """Rates that grow from layer to layer follow from how many there are."""
+    sizes = {"depths": [2, 2, 4, 2], "image_size": 64, "window_size": 2, "drop_path_rate": 0.1}
+    small = small_config(hub_model("transformers:SwinModel", sizes))
+    assert "depths" not in small.settings and small.settings["embed_dim"] == 24
+    small = small_config(hub_model("transformers:SwinModel", {**sizes, "drop_path_rate": 0.0}))
+    assert small.settings["depths"] == [2, 2, 2, 2]
 
 
 def test_text_is_masked_in_a_second_call() -> None:

@@ -8,7 +8,7 @@ from port.translation.frontend.construction import Construction, constructed
 from port.translation.ir.origin import ConstructorArgument
 from port.translation.structure.handed_arguments import HandedArguments
 
-from ..constructor_nets import Drawn, DrawnConfig, PatchConfig, Positions, Stages, Vit
+from ..constructor_nets import Drawn, DrawnConfig, HeadsConfig, HeadsStages, PatchConfig, Positions, Stages, Vit
 
 
 def of(module: nn.Module) -> tuple[Construction, HandedArguments]:
@@ -37,6 +37,15 @@ def test_numbers_are_handed_on_under_other_names() -> None:
     one, other = known.constructors["blocks.0"], known.constructors["blocks.1"]
     assert handed.as_given("blocks.1", ConstructorArgument(one, "dim")) == "dim"
     assert handed.as_given("", ConstructorArgument(other, "mlp_ratio")) == "mlp_ratio"
+
+
+def test_an_argument_of_its_own_is_nearer_than_a_field_of_a_configuration() -> None:
+    known, handed = of(again(HeadsStages, HeadsConfig()))
+    for number in range(2):
+        field = ConstructorArgument(known.constructors[""], f"config.heads[{number}]")
+        assert handed.as_given(f"stages.{number}", field) == "heads"
+        assert handed.as_given(f"stages.{1 - number}", field) == f"config.heads[{number}]"
+        assert handed.as_given("", field) == f"config.heads[{number}]"
 
 
 def test_what_was_worked_out_on_the_way_is_another() -> None:

@@ -154,6 +154,15 @@ def test_what_a_body_reads_is_an_attribute() -> None:
     assert body_of(arguments, LengthOf("self.pos", 1, HERE), 5) == ("return self.tokens", {"tokens": "tokens"})
 
 
+def test_a_body_that_has_a_call_within_written_out_keeps_what_that_reads() -> None:
+    """Said with the arguments that the constructor around it hands on."""
+    arguments, _ = own(Vit(8))
+    scale = AttributeOf("blocks.0", "scale")
+    assert body_of(arguments, scale, 0.5, "") == ("return self.scale", {"scale": "(dim // heads) ** -0.5"})
+    fixed, _ = own(Vit(8), (Vit, "dim"), (Vit, "heads"))
+    assert body_of(fixed, scale, 0.5, "") == ("return 0.5", {})
+
+
 def test_a_long_number_is_worked_out_as_the_original_does() -> None:
     arguments, _ = own(Vit(8))
     quotient = WorkedOut("/", (LiteralAt(2.0, HERE), LiteralAt(math.pi, HERE)))
@@ -168,7 +177,8 @@ def test_a_long_number_is_worked_out_as_the_original_does() -> None:
 def test_what_a_body_cannot_read_stays_a_number() -> None:
     arguments, _ = own(Vit(8))
     scale = AttributeOf("blocks.0", "scale")
-    assert body_of(arguments, scale, 0.5, "") == ("return 0.5", {})
+    assert body_of(arguments, scale, 0.5, "blocks.1") == ("return 0.5", {})
+    assert body_of(arguments, scale, 0.5, "", "scale") == ("return 0.5", {})
     assert body_of(arguments, scale, 0.5, "blocks.0", "scale") == ("return 0.5", {})
     assert body_of(arguments, AttributeOf("blocks.0", "nothing"), 3, "blocks.0") == ("return 3", {})
     assert body_of(arguments, LiteralAt(3, HERE), 3) == ("return 3", {})
