@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
-from models.own import FOLDER, own_package, guide_pairs
+from models.own import FOLDER, guide_pairs, own_package
 from port.cli import main
 
 MODEL = """

@@ -1,22 +1,15 @@
-"""What a row of the table is: a line that a tutorial has, and what one writes in its place."""
+"""An old tutorial says, today: the table of code from 2020 to 2022, what became of it, and what to write in its place.
+
+The rows are data, in ``port/guides/old_tutorials.toml``; nothing of JAX is imported. Their test runs each one, old and
+new, with what is installed.
+"""
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
-
-GIVEN = """\
-import jax
-import jax.numpy as jnp
-import numpy as np
-import optax
-from flax import nnx
-
-x = jnp.array([1.0, 2.0, 3.0])
-params = {"b": jnp.zeros(()), "w": jnp.ones(3)}
-gradients = {"b": jnp.ones(()), "w": x}
-"""
-"""What stands before the code of every row."""
+from importlib.resources import files
 
 
 class Fate(StrEnum):
@@ -49,3 +42,11 @@ class Outdated:
     today: str
     error: str = ""
     torch: str = ""
+
+
+_TABLE = tomllib.loads((files("port") / "guides" / "old_tutorials.toml").read_text("utf-8"))
+
+GIVEN: str = _TABLE["given"]
+"""What stands before the code of every row."""
+OUTDATED: tuple[Outdated, ...] = tuple(Outdated(**{**row, "fate": Fate(row["fate"])}) for row in _TABLE["row"])
+"""The rows, in order."""
