@@ -6,8 +6,9 @@ zeros and an explicit padding, Flax's own layer is exact.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -41,6 +42,8 @@ class Conv(nnx.Conv):
         padding_mode: what is padded: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
         dtype: of the computation; None is that of input and parameters together.
         param_dtype: of kernel (*window, in / groups, out) and bias.
+        kernel_metadata: of the kernel, as `port.nn.logical_axes` gives it.
+        bias_metadata: of the bias, likewise.
         rngs: for the initial values.
 
     Raises:
@@ -62,6 +65,8 @@ class Conv(nnx.Conv):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        kernel_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_metadata: Mapping[str, Any] = MappingProxyType({}),
         rngs: nnx.Rngs,
     ) -> None:
         if padding_mode not in _NUMPYS_MODE:
@@ -82,6 +87,8 @@ class Conv(nnx.Conv):
             param_dtype=param_dtype,
             kernel_init=torch_kernel(),
             bias_init=torch_bias(in_channels // groups * prod(window)),
+            kernel_metadata=kernel_metadata,
+            bias_metadata=bias_metadata,
             rngs=rngs,
         )
         self.padding_mode = padding_mode

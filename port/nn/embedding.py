@@ -7,6 +7,8 @@ so that such a row is NaN here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -33,6 +35,7 @@ class Embedding(nnx.Module):
         scale_grad_by_freq: divide a row's gradient by how often it was looked up.
         dtype: of the result; None is the table's.
         param_dtype: of the table.
+        embedding_metadata: of the table, as `port.nn.logical_axes` gives it.
         rngs: for the initial values.
 
     Raises:
@@ -50,6 +53,7 @@ class Embedding(nnx.Module):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        embedding_metadata: Mapping[str, Any] = MappingProxyType({}),
         rngs: nnx.Rngs,
     ) -> None:
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
@@ -58,7 +62,8 @@ class Embedding(nnx.Module):
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
         self.dtype = dtype
-        self.embedding = nnx.Param(initial_table(rngs, num_embeddings, embedding_dim, self.padding_idx, param_dtype))
+        table = initial_table(rngs, num_embeddings, embedding_dim, self.padding_idx, param_dtype)
+        self.embedding = nnx.Param(table, **embedding_metadata)
 
     def __call__(self, indices: jax.Array) -> jax.Array:
         """Look rows up; an index that is not from 0 to num_embeddings − 1 gives NaN."""

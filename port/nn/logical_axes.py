@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from math import prod
 from typing import Any, TypeVar
 
@@ -40,24 +41,43 @@ def divided(x: jax.Array, *names: str | None) -> jax.Array:
     return x if rules is None else _lying(x, partition_spec(names, rules))
 
 
-def gathered(layer: Layer) -> Layer:
-    """A layer whose parameters are whole along the axes of the mesh that divide the batch, under `rules_on`.
+def gathered(layer: Layer) -> Layer | Callable[..., Any]:
+    """A layer whose parameters are whole where it is called, along the axes of the mesh that divide the batch, under
+    `rules_on`. Elsewhere, the layer.
 
-    A table is looked up in so: a compiler that looks rows up in a table of which each device has some columns would
-    rather send the rows about. Elsewhere, the layer.
+    They are gathered for the call, and once more for its gradient, whose parts each device keeps: as FSDP does. A
+    compiler does so by itself where all devices have something else to compute. Where it is left to it, it looks rows
+    up in a table of which each device has some columns, and multiplies by a matrix that tensor parallelism leaves
+    whole, by sending parts about.
     """
     rules = _current_rules()
     if rules is None:
         return layer
+    called = partial(_called_whole, rules)
+    is_traced = any(isinstance(array, jax.core.Tracer) for array in jax.tree.leaves(nnx.state(layer)))
+    return partial(nnx.remat(called) if is_traced else called, layer)
+
+
+def _called_whole(rules: Mapping[str, tuple[str, ...]], layer: Any, *arguments: Any) -> Any:
     others = {name: tuple(axis for axis in axes if axis not in rules.get(BATCH, ())) for name, axes in rules.items()}
     graph, state = nnx.split(layer)
-    made = [
-        (path, variable.replace(_lying(variable.get_value(), partition_spec(names, others))))
-        if (names := names_of(variable))
-        else (path, variable)
-        for path, variable in nnx.to_flat_state(state)
-    ]
-    return nnx.merge(graph, nnx.from_flat_state(made))
+    made, placed = [], []
+    for path, variable in nnx.to_flat_state(state):
+        if names := names_of(variable):
+            array = variable.get_value()
+            # Of one layer in a scan the names are still the stack's, of which the first counts the layers.
+            names = names[-array.ndim :]
+            # The gradient goes the other way: it is summed, and cut.
+            parts = _lying(array, partition_spec(names, rules))
+            whole = _lying(parts, partition_spec(names, others))
+            own, variable = variable, variable.replace(whole)
+            placed.append((own, variable, whole))
+        made.append((path, variable))
+    given = nnx.merge(graph, nnx.from_flat_state(made))(*arguments)
+    for own, variable, whole in placed:
+        if variable.get_value() is not whole:  # the call has changed it, as a table's rows are renormalised
+            own.set_value(variable.get_value())
+    return given
 
 
 @contextmanager

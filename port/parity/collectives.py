@@ -174,16 +174,15 @@ def _groups(line: str, devices: int) -> list[list[int]] | None:
     if match := re.search(r"(?:replica_groups|source_target_pairs)=\{(\{[\d,{} ]*\})\}", line):
         return [[int(each) for each in group.split(",")] for group in re.findall(r"\{([\d, ]+)\}", match[1])]
     if match := re.search(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", line):
-        shape, start, order = ([int(each) for each in (text or "").split(",") if each] for text in match.groups())
-        numbers = np.arange(prod(start)).reshape(start)
-        made = np.transpose(numbers, order) if order else numbers
-        return [[int(each) for each in group] for group in made.reshape(shape)]
-    if match := re.search(r"replica_groups=mesh\[([^\]]*)\]\s*\{([^}]*)\}", line):
+        return [[int(each) for each in group] for group in _in_order(match[2], match[3]).reshape(_sizes(match[1]))]
+    if match := re.search(r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\([^)]*\)?\))?\s*\{([^}]*)\}", line):
         sizes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", match[1])}
         along = re.findall(r"'([^']+)'", match[2])
-        if prod(sizes.values()) != devices or "(" in match[2] or "device_ids=(" in line:
+        order = re.search(r"device_ids=\(\[([\d,]+)\](?:T\(([\d,]+)\))?\)", line)
+        if prod(sizes.values()) != devices or "(" in match[2] or ("device_ids=(" in line and order is None):
             return None
-        numbers = np.arange(devices).reshape(tuple(sizes.values()))
+        numbers = np.arange(devices) if order is None else _in_order(order[1], order[2])
+        numbers = numbers.reshape(tuple(sizes.values()))
         last = [place for place, name in enumerate(sizes) if name in along]
         first = [place for place in range(len(sizes)) if place not in last]
         made = np.transpose(numbers, (*first, *last))
@@ -191,6 +190,16 @@ def _groups(line: str, devices: int) -> list[list[int]] | None:
     if re.search(r"replica_groups=\{\}", line):
         return [list(range(devices))]
     return None
+
+
+def _in_order(start: str, order: str | None) -> np.ndarray:
+    """The devices of a grid, ``2,4``, with its axes in another order, ``1,0``."""
+    numbers = np.arange(prod(_sizes(start))).reshape(_sizes(start))
+    return np.transpose(numbers, _sizes(order)) if order else numbers
+
+
+def _sizes(text: str) -> list[int]:
+    return [int(each) for each in text.split(",")]
 
 
 _CALL = re.compile(rf"= (?P<made>[^=]+?) (?P<kind>{'|'.join(KINDS)})(?P<started>-start)?\(")

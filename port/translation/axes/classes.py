@@ -20,6 +20,7 @@ class AxisClasses:
         looked_up: axes of tables that were looked up in: with indices that depend on the inputs' values, or others.
         shared: axes along which an array of activations was multiplied with another without a sum: heads.
         summed: axes along which an array of activations was multiplied with another and summed: the width of a head.
+        channels: axes of convolutions' kernels: what they take, and what they give.
     """
 
     sizes: list[int] = field(default_factory=list)
@@ -28,6 +29,7 @@ class AxisClasses:
     looked_up: dict[Axis, bool] = field(default_factory=dict)
     shared: set[Axis] = field(default_factory=set)
     summed: set[Axis] = field(default_factory=set)
+    channels: set[Axis] = field(default_factory=set)
     _parents: list[Axis] = field(default_factory=list)
 
     def new(self, shape: Sequence[int]) -> tuple[Axis, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from port.parity.sides.precision import cpu_precision
@@ -16,7 +16,8 @@ from port.translation.codegen.marked_source import SITE, marked
 from port.translation.frontend.example_inputs import Given
 from port.translation.structure.logical_axes import CalledLayer, LogicalAxes, Names
 
-RULES: dict[str, str | tuple[str, ...] | None] = {
+Rules = Mapping[str, str | tuple[str, ...] | None]
+RULES: Rules = {
     "batch": ("data", "fsdp"),
     "length": None,
     "embed": "fsdp",
@@ -26,6 +27,7 @@ RULES: dict[str, str | tuple[str, ...] | None] = {
     "head_dim": None,
     "mlp": "tensor",
     "vocab": "tensor",
+    "channels": "fsdp",
     "classes": None,
     "position": None,
     "layers": None,
@@ -60,21 +62,52 @@ def logical_axes_of(written: WrittenModule, given: Given) -> LogicalAxes:
         {name: _agreed(made[name]) for name in site.variables or ("",) if name in made}
         for site, made in zip(constructions, found, strict=True)
     )
-    calls = tuple(called.get(number, CalledLayer()) for number, _ in enumerate(calls_of(written.source)))
+    sites = range(len(calls_of(written.source)))
     said = {name for site in weights for names in site.values() for name in names}
-    used = {BATCH, *said, *(name for call in calls for name in call.gives), *(("layers",) if written.stacked else ())}
+    along = {name for call in called.values() for name in call.gives}
+    used = {BATCH, *said, *along, *(("layers",) if written.stacked else ())}
     # A device's part of a projection for all three is not that of its heads: they would be sent about.
     whole = {HEADS} if QKV in used else set()
     rules = {name: None if name in whole else along for name, along in RULES.items() if name in used}
+    calls = tuple(called[site].by_rules(rules) if site in called else CalledLayer() for site in sites)
     return LogicalAxes(weights, calls, rules, tuple(unnamed))
 
 
-def _call(found: Sequence[FollowedArray], said: Callable[[Sequence[int]], Names]) -> CalledLayer:
-    """What is said of a call that gives projections, or rows of a table: where it is what goes on, or
-    what heads are cut from, how that lies."""
+@dataclass(frozen=True)
+class _Call:
+    """A call that gives projections, or rows of a table.
+
+    Attributes:
+        gives: how that lies, where it is what goes on, or what heads are cut from.
+        by: the names of the weights' axes.
+        is_lookup: whether it gives rows.
+    """
+
+    gives: Names
+    by: frozenset[str | None]
+    is_lookup: bool
+
+    def by_rules(self, rules: Rules) -> CalledLayer:
+        """What the source says of it.
+
+        A projection is called with the whole of its weights where the axes of a mesh divide them that divide the batch
+        too, and no others: elsewhere each device has a part of it to compute, and a compiler gathers no more.
+        """
+        batch = _axes_of(BATCH, rules)
+        axes = {axis for name in self.by for axis in _axes_of(name, rules)}
+        return CalledLayer(self.gives, is_gathered=self.is_lookup or (bool(axes) and axes <= batch))
+
+
+def _axes_of(name: str | None, rules: Rules) -> set[str]:
+    axes = rules.get(name or "")
+    return set() if axes is None else {axes} if isinstance(axes, str) else {*axes}
+
+
+def _call(found: Sequence[FollowedArray], said: Callable[[Sequence[int]], Names]) -> _Call:
     along = _agreed([said(each.axes) for each in found]) if len({len(each.axes) for each in found}) == 1 else ()
     goes_on = bool(along) and along[-1] in (EMBED, QKV) and BATCH in along
-    return CalledLayer(along if goes_on else (), is_lookup=all(each.is_looked_up for each in found))
+    by = frozenset(name for each in found for name in said(each.by))
+    return _Call(along if goes_on else (), by, is_lookup=all(each.is_looked_up for each in found))
 
 
 def _agreed(all_names: list[Names]) -> Names:
@@ -82,7 +115,7 @@ def _agreed(all_names: list[Names]) -> Names:
     return tuple(each[0] if len({*each}) == 1 else None for each in zip(*all_names, strict=True))
 
 
-def _followed(written: WrittenModule, given: Given) -> tuple[dict[str, Any], dict[str, Names], dict[int, CalledLayer]]:
+def _followed(written: WrittenModule, given: Given) -> tuple[dict[str, Any], dict[str, Names], dict[int, _Call]]:
     """A module's parameters by their paths; the names of their axes, a stack's without that of its layers; and those of
     what goes on from layer to layer, by the numbers of the calls that give it."""
     import jax

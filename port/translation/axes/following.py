@@ -22,6 +22,7 @@ class FollowedArray:
         is_weight: whether it is a parameter, however laid out.
         is_projected: whether it is what a parameter makes of activations, or gives for indices; with a bias or without.
         is_looked_up: whether it is the latter.
+        by: the axes of that parameter, if it is projected.
     """
 
     axes: Axes
@@ -29,6 +30,7 @@ class FollowedArray:
     is_weight: bool = False
     is_projected: bool = False
     is_looked_up: bool = False
+    by: Axes = ()
 
 
 class Following:
@@ -74,17 +76,21 @@ class Following:
         handler(equation, [each.axes for each in given], axes)
         if name in ("dot_general", "gather"):
             self._note_of(equation, given)
-        by_inputs = any(each.by_inputs for each in given)
-        is_weight = name in _AS_WEIGHTS and given[0].is_weight
-        is_projected = not is_weight and _is_projected(name, given)
-        is_looked_up = is_projected and (name == "gather" or (name != "dot_general" and given[0].is_looked_up))
-        return [FollowedArray(each, by_inputs, is_weight, is_projected, is_looked_up) for each in axes]
+        known = FollowedArray((), any(each.by_inputs for each in given), name in _AS_WEIGHTS and given[0].is_weight)
+        if not known.is_weight and _is_projected(name, given):
+            if name in _PROJECTIONS:
+                by = next(each.axes for each in given if each.is_weight)
+                known = replace(known, is_projected=True, is_looked_up=name == "gather", by=by)
+            else:
+                before = next(each for each in given if each.is_projected)
+                known = replace(before, by_inputs=known.by_inputs)
+        return [replace(known, axes=each) for each in axes]
 
     def _at_site(self, site: int, made: list[FollowedArray]) -> list[FollowedArray]:
         """What a call in a marked source gives. The innermost is meant."""
         if any(each.is_projected for each in made):
             self.sites.setdefault(site, []).extend(each for each in made if each.is_projected)
-        return [replace(each, is_projected=False, is_looked_up=False) for each in made]
+        return [replace(each, is_projected=False, is_looked_up=False, by=()) for each in made]
 
     def _note_of(self, equation: Any, given: list[FollowedArray]) -> None:
         """What is done along the axes of a product, or of a table."""
@@ -134,6 +140,21 @@ class Following:
             if place not in (*over, *by)
         ]
         self.classes.join_all([*(given[0][each] for each in shared[0]), *free], made[0])
+
+    def _conv_general_dilated(self, equation: Any, given: list[Axes], made: list[Axes]) -> None:
+        """A convolution: its batch, and its channels, where they are not in groups. Places are others."""
+        numbers, (lhs, rhs), out = equation.params["dimension_numbers"], given, made[0]
+        (batch, features, *_), (into, taken, *_) = numbers.lhs_spec, numbers.rhs_spec
+        self.classes.join(lhs[batch], out[numbers.out_spec[0]])
+        self.classes.join(rhs[into], out[numbers.out_spec[1]])
+        if equation.params["feature_group_count"] == 1:
+            self.classes.join(lhs[features], rhs[taken])
+            self.classes.channels |= {rhs[taken]}
+        elif (
+            equation.params["feature_group_count"] == self.classes.sizes[lhs[features]] == self.classes.sizes[rhs[into]]
+        ):
+            self.classes.join(lhs[features], rhs[into])  # each by itself
+        self.classes.channels |= {rhs[into]}
 
     def _broadcast_in_dim(self, equation: Any, given: list[Axes], made: list[Axes]) -> None:
         places = equation.params["broadcast_dimensions"]
@@ -222,15 +243,17 @@ def _inner(equation: Any) -> Any:
 
 
 def _is_projected(name: str, given: Sequence[FollowedArray]) -> bool:
-    if name in ("dot_general", "gather"):
+    if name in _PROJECTIONS:
         return given[0].is_weight != given[1].is_weight
-    others = [each for each in given if not each.is_projected]
-    return name in _KEEPS and len(others) < len(given) and all(each.is_weight or not each.by_inputs for each in others)
+    values = given[1:] if name == "select_n" else given  # the mask may be whatever it is
+    others = [each for each in values if not each.is_projected]
+    return name in _KEEPS and len(others) < len(values) and all(each.is_weight or not each.by_inputs for each in others)
 
 
-_KEEPS = ("add", "mul", "select_n", "convert_element_type")
+_PROJECTIONS = ("dot_general", "conv_general_dilated", "gather")
+_KEEPS = ("add", "mul", "select_n", "convert_element_type", "stop_gradient")
 """What leaves a projection one, where all else that goes in are weights, constants or masks."""
 _AS_WEIGHTS = ("convert_element_type", "transpose", "copy", "reshape", "stop_gradient", "squeeze", "broadcast_in_dim")
 """What leaves a weight one: it is the same, otherwise laid out."""
-_BY_OTHER_RULES = ("conv_general_dilated", "scatter", "scatter-add", "sort", "while", "cond")
+_BY_OTHER_RULES = ("scatter", "scatter-add", "sort", "while", "cond")
 """Operations whose axes are not those of what goes in, whatever the shapes are."""

@@ -13,6 +13,9 @@ Names = tuple[str | None, ...]
 BATCH, LENGTH = "batch", "length"
 EMBED, VOCAB, POSITION, CLASSES = "embed", "vocab", "position", "classes"
 HEADS, KV, QKV, HEAD_DIM, MLP = "heads", "kv", "qkv", "head_dim", "mlp"
+CHANNELS = "channels"
+IMAGES = 4
+"""Axes of arrays of images: batch, height, width and channels."""
 
 
 def names_of(
@@ -23,7 +26,8 @@ def names_of(
     An axis along which a table is looked up by what the model is given is ``vocab``, by others ``position``; what the
     table gives is ``embed``, and without a table what most weights have in common. What is cut into heads, along
     which activations meet, is ``heads``; ``kv`` where each serves several of these, ``qkv`` where it is cut into such
-    first. What stands between two projections, from ``embed`` and back, is ``mlp``.
+    first. What stands between two projections, from ``embed`` and back, is ``mlp``. What convolutions take and give is
+    ``channels``, but for what the model is given.
 
     Args:
         classes: of the axes, followed through the whole computation.
@@ -40,12 +44,18 @@ def names_of(
     for axis, by_inputs in classes.looked_up.items():
         name(axis, VOCAB if by_inputs else POSITION)
     embed = _embed(classes, weights)
-    if embed is None:
+    given = {classes.of(axis) for axes in inputs for axis in axes}
+    channels = {classes.of(axis) for axis in classes.channels} - given
+    if embed is not None:
+        name(embed, EMBED)
+    elif channels:
+        for axis in channels:
+            name(axis, CHANNELS)
+    else:
         return names
-    name(embed, EMBED)
     shared, summed = ({classes.of(axis) for axis in axes} for axes in (classes.shared, classes.summed))
     for axes in inputs:
-        for axis, text in zip(axes, (BATCH, LENGTH), strict=False):
+        for axis, text in zip(axes, (BATCH, LENGTH) if len(axes) < IMAGES else (BATCH,), strict=False):
             name(axis, text)
     heads = shared - names.keys()
     served = {cut[0] for head in heads for cut in classes.cuts_of(head)}
@@ -55,17 +65,22 @@ def names_of(
                 name(axis, found)
     for axis in summed:
         name(axis, HEAD_DIM)
-    into, out = _projections(classes, weights, classes.of(embed))
+    into, out = _projections(classes, weights, channels if embed is None else {classes.of(embed)})
     last = {classes.of(axes[-1]) for axes in outputs if axes}
     for axis in out & last:
         name(axis, VOCAB if VOCAB in names.values() else CLASSES)
     for axis in into & out:
         name(axis, MLP)
+    for axis in channels:
+        name(axis, CHANNELS)
     return names
 
 
 def _embed(classes: AxisClasses, weights: Mapping[str, Axes]) -> Axis | None:
-    """The axis that most of a model's weights have in common: what goes on from layer to layer."""
+    """The axis that most of a model's weights have in common: what goes on from layer to layer.
+
+    None where it is most often convolutions that have it: there, each stage of a model has channels of its own.
+    """
     tables = {classes.of(axis) for axis in classes.looked_up}
     rows = [axes for axes in weights.values() if len(axes) > 1]
     of_tables = [axis for axes in rows if {*map(classes.of, axes)} & tables for axis in axes]
@@ -74,7 +89,9 @@ def _embed(classes: AxisClasses, weights: Mapping[str, Axes]) -> Axis | None:
             classes.of(axis) for axis in found if classes.of(axis) not in tables and classes.sizes[axis] > 1
         )
         if counted:
-            return counted.most_common(1)[0][0]
+            ((most, times),) = counted.most_common(1)
+            convolved = sum(classes.of(axis) == most for axis in classes.channels)
+            return most if convolved * 2 < times else None
     return None
 
 
@@ -92,14 +109,14 @@ def _of_attention(classes: AxisClasses, axis: Axis, heads: set[Axis], served: se
     return None
 
 
-def _projections(classes: AxisClasses, weights: Mapping[str, Axes], embed: Axis) -> tuple[set[Axis], set[Axis]]:
-    """What is projected to ``embed``, and what ``embed`` is projected to."""
+def _projections(classes: AxisClasses, weights: Mapping[str, Axes], stream: set[Axis]) -> tuple[set[Axis], set[Axis]]:
+    """What is projected to what goes on from layer to layer, and what that is projected to."""
     into, out = set(), set()
     for axes in weights.values():
         if len(axes) == 2:
             before, after = map(classes.of, axes)
-            if after == embed:
+            if after in stream:
                 into.add(before)
-            if before == embed:
+            if before in stream:
                 out.add(after)
     return into, out

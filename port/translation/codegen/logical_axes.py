@@ -20,7 +20,7 @@ def named(source: str, axes: LogicalAxes) -> str:
         edits += [with_keywords(source, site.call, given)] if given else []
     for call, said_of_it in zip(calls_of(source), axes.calls, strict=True):
         start, end = place_of(source, call.lineno, call.col_offset), end_of(source, call)
-        if said_of_it.is_lookup:
+        if said_of_it.is_gathered:
             edits += [(start, "gathered("), (end_of(source, call.func), ")")]
         if said_of_it.gives:
             edits += [(start, "divided("), (end, f", {_listed(said_of_it.gives)})")]

@@ -14,11 +14,12 @@ class CalledLayer:
 
     Attributes:
         gives: the names of the axes of what it gives; none where that is left to the compiler.
-        is_lookup: whether it is looked up in the layer's table.
+        is_gathered: whether the layer's parameters are whole for it: of a table, that is looked up in, and of a
+            projection that no axis of a mesh divides but those of the batch.
     """
 
     gives: Names = ()
-    is_lookup: bool = False
+    is_gathered: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from flax import nnx
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
@@ -82,7 +83,50 @@ def test_activations_lie_as_their_names_say_where_a_mesh_is_set_and_nowhere_else
     with rules_on(real, RULES):
         traced = str(jax.make_jaxpr(lambda x: divided(x, "batch", "embed"))(x))
         made = gathered(table)
+        rows = made(jnp.array([3]))
     assert "sharding_constraint" in traced
     assert made is not table
-    assert names_of(made.embedding) == ("vocab", "embed")
-    assert (made(jnp.array([3])) == table(jnp.array([3]))).all()
+    assert (rows == table(jnp.array([3]))).all()
+
+
+class Dropped(nnx.Module):
+    """A projection with a stream of its own."""
+
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        names = logical_axes("embed", "classes")
+        self.linear = nnx.Linear(4, 4, kernel_metadata=names, bias_metadata=logical_axes("classes"), rngs=rngs)
+        self.dropout = nnx.Dropout(0.5, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.dropout(self.linear(x))
+
+
+@pytest.mark.parametrize("is_scanned", [False, True])
+def test_a_projection_is_gathered_for_its_call_and_its_gradient_is_cut(is_scanned: bool) -> None:
+    layers = [Dropped(nnx.Rngs(0)), Dropped(nnx.Rngs(1))]
+    called = nnx.scan(in_axes=(0, nnx.Carry), out_axes=nnx.Carry)(_gathered) if is_scanned else _gathered
+
+    def gradient(layer: Dropped, x: jax.Array) -> tuple[jax.Array, Any]:
+        return nnx.value_and_grad(lambda layer: (called(layer, x) ** 2).sum())(layer)
+
+    def fresh() -> Dropped:
+        return stacked(layers) if is_scanned else nnx.clone(layers[0])
+
+    alone, placed, x = fresh(), fresh(), jnp.arange(8.0).reshape(2, 4)
+    loss, expected = gradient(alone, x)
+    real = jax.make_mesh((2,), ("fsdp",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:2])
+    with rules_on(real, {"batch": "fsdp", "embed": "fsdp", "classes": None}):
+        kernel = placed.linear.kernel
+        axes = (None, "fsdp", None)[-kernel.ndim :]
+        kernel.set_value(jax.device_put(kernel[...], NamedSharding(real, PartitionSpec(*axes))))
+        found, given = nnx.jit(gradient)(placed, x)
+    np.testing.assert_allclose(found, loss, rtol=1e-6)
+    np.testing.assert_allclose(given.linear.kernel[...], expected.linear.kernel[...], rtol=1e-5)
+    assert (placed.dropout.rngs.count[...] == alone.dropout.rngs.count[...]).all()
+    assert (placed.dropout.rngs.count[...] > 0).all()
+    assert {part.data.shape[-2:] for part in given.linear.kernel.get_value().addressable_shards} == {(2, 4)}
+
+
+def _gathered(layer: Dropped, x: jax.Array) -> jax.Array:
+    made: jax.Array = gathered(layer)(x)
+    return made

@@ -112,3 +112,41 @@ class GPT(nn.Module):
         for block in self.h:
             x = block(x)
         return self.head(self.ln_f(x))
+
+
+class SharedKeysBlock(nn.Module):
+    """One key and one value serve all queries."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads, self.size = heads, width // heads
+        self.norm = nn.LayerNorm(width)
+        self.q, self.o = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
+        self.k, self.v = nn.Linear(width, self.size, bias=False), nn.Linear(width, self.size, bias=False)
+        self.up, self.down = nn.Linear(width, 3 * width), nn.Linear(3 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, t, c = x.shape
+        y = self.norm(x)
+        q = self.q(y).view(n, t, self.heads, self.size).transpose(1, 2)
+        k, v = (part.view(n, t, 1, self.size).transpose(1, 2) for part in (self.k(y), self.v(y)))
+        k, v = (part.expand(n, self.heads, t, self.size) for part in (k, v))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.o(y.transpose(1, 2).reshape(n, t, c))
+        return x + self.down(F.gelu(self.up(x)))
+
+
+class SharedKeys(nn.Module):
+    """Multi-query attention, and a table with a padding row."""
+
+    def __init__(self, vocab: int = 40, width: int = 32, heads: int = 8, depth: int = 2) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(vocab, width, padding_idx=0)
+        self.blocks = nn.ModuleList([SharedKeysBlock(width, heads) for _ in range(depth)])
+        self.head = nn.Linear(width, vocab, bias=False)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embed(ids)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)

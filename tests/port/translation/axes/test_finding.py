@@ -19,7 +19,8 @@ import port
 from port.errors import UnknownChoice, UsageError, WeightsMismatch
 from port.translation import Translation
 
-from .language_nets import GPT, LLaMA
+from .image_nets import Patches, ResNet
+from .language_nets import GPT, LLaMA, SharedKeys
 
 pytestmark = pytest.mark.sweep
 
@@ -49,6 +50,14 @@ GPTS = {
     "ln_f.bias": ("embed",),
 }
 
+SHARED_KEYS = {
+    "embed.embedding": ("vocab", "embed"),  # of port.nn
+    "blocks.0.q.kernel": ("embed", "heads"),
+    "blocks.1.k.kernel": ("embed", "head_dim"),
+    "blocks.1.v.kernel": ("embed", None),
+    "blocks.0.up.kernel": ("embed", "mlp"),
+}
+
 
 def ids() -> torch.Tensor:
     return torch.arange(12).reshape(2, 6)
@@ -57,7 +66,7 @@ def ids() -> torch.Tensor:
 @cache
 def translated(name: str) -> Translation:
     torch.manual_seed(0)
-    net: Any = {"GPT": GPT, "LLaMA": LLaMA}[name]
+    net: Any = {"GPT": GPT, "LLaMA": LLaMA, "SharedKeys": SharedKeys}[name]
     options = {"scan": name == "GPT", "logical_axes": True, "sizes_limit": 0, "name": name.lower()}
     return port.translate(net(), ids(), construct=net, **options)
 
@@ -67,7 +76,7 @@ def names(model: nnx.Module) -> dict[str, Any]:
     return {".".join(map(str, path)): variable.get_metadata("out_sharding", None) for path, variable in flat}
 
 
-@pytest.mark.parametrize(("name", "expected"), [("LLaMA", LLAMA), ("GPT", GPTS)])
+@pytest.mark.parametrize(("name", "expected"), [("LLaMA", LLAMA), ("GPT", GPTS), ("SharedKeys", SHARED_KEYS)])
 def test_parameters_say_what_their_axes_are(name: str, expected: dict[str, tuple[str, ...]]) -> None:
     made = translated(name)
     assert made.proof is not None
@@ -91,6 +100,27 @@ def test_heads_that_are_cut_from_one_projection_stay_whole() -> None:
     rules = translated("GPT").rules
     assert rules is not None
     assert (rules["qkv"], rules["heads"], rules["mlp"]) == (None, None, "tensor")
+    source = translated("GPT").source
+    assert "gathered(self.qkv)(" in source
+    assert "gathered(self.out)(" in source
+    assert "gathered(self.mlp" not in source
+
+
+def test_convolutions_have_channels_but_for_what_the_model_is_given() -> None:
+    made = port.translate(ResNet(), torch.randn(2, 3, 6, 6), static=True, check=False, logical_axes=True)
+    assert (made.rules, made.unnamed) == ({"batch": ("data", "fsdp"), "channels": "fsdp", "classes": None}, ())
+    found = names(made.module)
+    assert found["stem.kernel"] == (None, None, None, "channels")
+    assert found["blocks.1.conv2.kernel"] == (None, None, "channels", "channels")
+    assert found["blocks.0.shortcut.bias"] == ("channels",)
+    assert found["head.kernel"] == ("channels", "classes")
+
+
+def test_the_patches_of_a_transformer_are_embedded_by_a_convolution() -> None:
+    made = port.translate(Patches(), torch.randn(2, 3, 8, 8), static=True, check=False, logical_axes=True)
+    found = names(made.module)
+    assert found["patches.kernel"] == (None, None, None, "embed")
+    assert found["up.kernel"] == ("embed", "mlp")
 
 
 def test_a_model_is_built_onto_a_mesh_of_one_device_as_it_is_without(tmp_path: Path) -> None:
