@@ -127,5 +127,7 @@ def test_the_hooks_are_installed_with_the_project() -> None:
     hooks = [hook for repository in yaml.safe_load(HOOKS)["repos"] for hook in repository["hooks"]]
     programs = [hook["entry"].split()[0] for hook in hooks]
     assert programs == ["ruff", "ruff", "mypy", "lint-imports"]
+    # Git names every file, also those that pyproject.toml leaves out.
+    assert all("--force-exclude" in hook["entry"].split() for hook in hooks if hook["entry"].startswith("ruff"))
     beside = Path(sys.executable).parent
     assert all((beside / program).exists() or shutil.which(program) for program in programs)
