@@ -1,4 +1,4 @@
-"""The guides: Markdown files in ``port/guides``, in reading order."""
+"""The guides: Markdown files and notebooks in ``port/guides``, in reading order."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 
+from port.report.site.notebooks import markdown_of
 from port.report.site.places import source_page
 from port.report.site.prose import Section, sections
 
@@ -25,6 +26,7 @@ ORDER = (
     "how_it_judges",
     "glossary",
 )
+NOTEBOOKS = ("torchvision_model", "training_script")
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,10 @@ class GuidePage:
 
 
 def guides() -> list[GuidePage]:
-    """All guides, in reading order."""
+    """All guides, in reading order; then the notebooks."""
     folder = files("port") / "guides"
-    return [GuidePage(name, (folder / f"{name}.md").read_text("utf-8")) for name in ORDER]
+    written = [GuidePage(name, (folder / f"{name}.md").read_text("utf-8")) for name in ORDER]
+    return written + [GuidePage(name, markdown_of((folder / f"{name}.ipynb").read_text("utf-8"))) for name in NOTEBOOKS]
 
 
 def link_from_guide(address: str) -> str:
@@ -72,8 +75,9 @@ def link_from_guide(address: str) -> str:
     A guide is a page, and so is a source that a guide points to. What is not on the site is left as it is.
     """
     target, mark, anchor = address.partition("#")
-    if target.endswith(".md") and "/" not in target:
-        return f"{target.removesuffix('.md')}.html{mark}{anchor}"
+    name, _, suffix = target.rpartition(".")
+    if suffix in ("md", "ipynb") and "/" not in name:
+        return f"{name}.html{mark}{anchor}"
     if target.startswith("../") and target.endswith(".py"):
         return f"../{source_page(target.removeprefix('../'))}{mark}{anchor}"
     return address

@@ -1,4 +1,4 @@
-"""The guides: each example is what it says, runs in order in a folder of its own, and prints what stands below it."""
+"""The guides and notebooks: each block is what it says, runs in order in a folder, and prints what stands below it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import guide_blocks
 import port
 from guide_blocks import Block, blocks, compare, parse
-from port.report.site.guides import ORDER, GuidePage, guides
+from port.report.site.guides import NOTEBOOKS, ORDER, GuidePage, guides
 from port.report.site.prose import sections
 
 GUIDES = {guide.name: guide for guide in guides()}
@@ -23,6 +23,7 @@ TESTS = Path(guide_blocks.__file__).parent
 def test_all_are_listed() -> None:
     folder = Path(port.__file__).parent / "guides"
     assert sorted(path.stem for path in folder.glob("*.md")) == sorted(ORDER)
+    assert sorted(path.stem for path in folder.glob("*.ipynb")) == sorted(NOTEBOOKS)
 
 
 @pytest.mark.parametrize("guide", GUIDES.values(), ids=list(GUIDES))

@@ -1,0 +1,34 @@
+"""Notebooks as Markdown, with the fences of the guides, so that they are shown, searched and tested as guides are."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+FILE = re.compile(r"%%writefile (\S+)\n")
+
+
+def markdown_of(notebook: str) -> str:
+    """A notebook's cells, in order.
+
+    ``%%writefile`` becomes a fence with a title, lines that start with ``!`` become a shell's. What a cell printed
+    stands below it, marked as what was printed elsewhere: numbers differ in their last places.
+    """
+    return "\n\n".join(part for cell in json.loads(notebook)["cells"] for part in _parts(cell)) + "\n"
+
+
+def _parts(cell: dict[str, Any]) -> list[str]:
+    source = "".join(cell["source"])
+    if cell["cell_type"] != "code":
+        return [source]
+    printed = "".join("".join(output.get("text", ())) for output in cell["outputs"]).rstrip()
+    return [_fenced(source), *([f"```text elsewhere\n{printed}\n```"] if printed else [])]
+
+
+def _fenced(source: str) -> str:
+    if written := FILE.match(source):
+        return f'```python title="{written[1]}"\n{source[written.end() :]}\n```'
+    if source.startswith("!"):
+        return "```sh\n" + "\n".join(line.removeprefix("!") for line in source.splitlines()) + "\n```"
+    return f"```python\n{source}\n```"
