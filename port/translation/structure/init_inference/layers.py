@@ -70,11 +70,8 @@ def _moved(entry: Entry, starts: list[Start]) -> Iterator[tuple[str, Start]]:
             yield target, Start(first.stories, zeros, zeros)
         return
     if not entry.moves and len(starts) == 1:
-        rows = len(first.labels) if first.labels.ndim else 1
-        yield (
-            entry.targets[0],
-            Start(*merged([*first.stories], first.labels), first.values, (), 0 if rows > 1 else None),
-        )
+        axis = 0 if first.labels.ndim and len(first.labels) > 1 else None
+        yield entry.targets[0], Start(*merged([*first.stories], first.labels), first.values, (), axis)
         return
     sizes = [start.labels.size for start in starts]
     begins = np.cumsum([0, *sizes])
