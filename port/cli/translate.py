@@ -210,6 +210,7 @@ def _translate(given: Arguments, model: TranslatedModel, out: Path, name: str, c
     from port.report.translation import translation_report
     from port.report.translation_terminal import print_translation
     from port.translation.folder import write_folder
+    from port.translation.hub.folder_weights import taking_all
     from port.translation.translating import translate
     from port.translation.verify.generation import with_own_generation
 
@@ -237,8 +238,10 @@ def _translate(given: Arguments, model: TranslatedModel, out: Path, name: str, c
     ):
         proof = with_own_generation(done.proof, model.module, done)
         done = replace(done, proof=proof)
+    done = taking_all(done, model.module, model.in_folder)
     package = out.absolute().name if given.package else ""
-    report = translation_report(done, model.module, name=name, original=model.original, package=package)
+    whole_folder = {"checkpoint": str(model.folder)} if model.folder is not None and given.submodule is None else {}
+    report = translation_report(done, model.module, name=name, original=model.original, package=package, **whole_folder)
     files = write_folder(done, out, name=name, original=model.original, report=report, generates=given.generate)
     if given.json:
         from port.report.results import printed, result_of_translation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +63,8 @@ class TranslatedModel:
         called: what the written file is called after.
         at: other settings at which it is proved, beside those that were said.
         proved_at: a sentence about these; empty where there are none.
+        folder: of the model's weights, which are not read; None where it is of none.
+        in_folder: the names of the tensors there.
     """
 
     module: Any
@@ -72,6 +74,8 @@ class TranslatedModel:
     called: str
     at: Sequence[Callable[[], Any] | None] = ()
     proved_at: str = ""
+    folder: Path | None = None
+    in_folder: frozenset[str] = frozenset()
 
 
 def translated_model(what: WhatToTranslate) -> TranslatedModel:
@@ -108,7 +112,7 @@ def translated_model(what: WhatToTranslate) -> TranslatedModel:
         name = f"{name}_{what.submodule}"
     at = [_part_of(one, what.submodule) for one in model.at]
     construct = _part_of(model.construct, what.submodule)
-    return TranslatedModel(module, examples, construct, model.original, name, at, model.proved_at)
+    return replace(model, module=module, calls=examples, construct=construct, called=name, at=at)
 
 
 def _of_hub(what: WhatToTranslate, given: list[Any]) -> TranslatedModel:
@@ -116,10 +120,12 @@ def _of_hub(what: WhatToTranslate, given: list[Any]) -> TranslatedModel:
     import torch
 
     from port.translation.frontend.causal import check_causal
+    from port.translation.hub.folder_weights import names_in
     from port.translation.hub.small_config import small_config
     from port.translation.hub.with_cache import with_cache
 
     model = hub_model(what.target, what.arguments, trust_remote_code=what.trust_remote_code)
+    in_folder = names_in(model.folder) if model.folder is not None else frozenset()
     if what.generates:
         model = with_cache(model)
     small = small_config(model, given) if not (given and what.is_proved_at) else None
@@ -128,12 +134,15 @@ def _of_hub(what: WhatToTranslate, given: list[Any]) -> TranslatedModel:
     with torch.device("meta"):
         module = model.build().to("meta")
     examples = list(small.calls) if small is not None else given
+    made = TranslatedModel(module, examples, model.build, _original(what), model.name)
+    if in_folder:
+        made = replace(made, folder=model.folder, in_folder=in_folder)
     if small is None or what.is_proved_at:
-        return TranslatedModel(module, examples, model.build, _original(what), model.name)
+        return made
     fields = ", ".join(f"{name} = {value}" for name, value in small.settings.items())
     # What constructs it, and not its settings alone: those that only hold together are kept, too.
     at, proved_at = [partial(model.build, small.config)], f"{model.name} is proved at {fields or 'its own size'}"
-    return TranslatedModel(module, examples, model.build, _original(what), model.name, at, proved_at)
+    return replace(made, at=at, proved_at=proved_at)
 
 
 def _part_of(construct: Callable[[], Any] | None, path: str | None) -> Callable[[], Any] | None:

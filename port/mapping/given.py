@@ -31,7 +31,7 @@ def checked(mapping: Mapping, torch: Guide | None, flax: Guide | None) -> Mappin
         entries = tuple(_with_shapes(entry, shapes) for entry in entries)
     if flax is not None and not wrong:
         # A buffer that no state dict of torch's holds has no entry, and keeps the value that it has.
-        spoken = {target for entry in entries for target in entry.targets}
+        spoken = {target for entry in entries if entry.collection != TORCH_ONLY for target in entry.targets}
         leaves = ((path, leaf) for path, leaf in flax.leaves.items() if path in spoken or leaf.collection != BUFFER)
         shapes = {path: leaf.shape for path, leaf in leaves}
         wrong += [f"Flax: {line}" for line in complaints(_homes(entries), shapes)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +113,8 @@ def _of_folder(folder: Path, fields: Mapping[str, Any], trust_remote_code: bool)
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=trust_remote_code)
     except Exception as error:
         raise UsageError(f"{file} is no configuration that transformers knows: {_first_line(error)}") from error
-    _set(config, fields, str(file))
+    kind = type(config)
+    config = _with_fields(lambda more: kind.from_dict({**said, **more}) if more else config, fields, str(file))
     return HubModel(_class_of(config, said, folder, trust_remote_code), config, folder)
 
 
@@ -145,20 +147,20 @@ def _of_class(name: str, fields: Mapping[str, Any]) -> HubModel:
         if "model_type" not in fields:
             raise UsageError(f'{name} takes a configuration: say which, as in --kwargs \'{{"model_type": "llama"}}\'')
         rest = {key: value for key, value in fields.items() if key != "model_type"}
+        kind = fields["model_type"]
         try:
-            config = transformers.AutoConfig.for_model(fields["model_type"])
+            transformers.AutoConfig.for_model(kind)
         except Exception as error:
-            raise UsageError(f"model_type {fields['model_type']!r} is none that transformers knows") from error
-        _set(config, rest, f"the configuration of {fields['model_type']}")
+            raise UsageError(f"model_type {kind!r} is none that transformers knows") from error
+        made = partial(transformers.AutoConfig.for_model, kind)
+        config = _with_fields(lambda more: made(**more), rest, f"the configuration of {kind}")
         return HubModel(_mapped(found, config, name), config)
     config_class = getattr(found, "config_class", None)
     if not isinstance(found, type) or not isinstance(config_class, type):
         raise UsageError(
             f"transformers.{name} is no class of a model; name one, as BertModel or AutoModelForCausalLM, or a folder"
         )
-    config = config_class()
-    _set(config, fields, config_class.__name__)
-    return HubModel(found, config)
+    return HubModel(found, _with_fields(lambda more: config_class(**more), fields, config_class.__name__))
 
 
 def _mapped(auto: Any, config: Any, where: str) -> Any:
@@ -168,6 +170,24 @@ def _mapped(auto: Any, config: Any, where: str) -> Any:
         raise UsageError(f"{where}: {auto.__name__} has no class for {type(config).__name__}")
     found = mapping[type(config)]
     return found[0] if isinstance(found, tuple) else found
+
+
+def _with_fields(made: Callable[[dict[str, Any]], Any], fields: Mapping[str, Any], where: str) -> Any:
+    """A configuration with fields that a person gives, constructed with them: others follow from these, as the number
+    of keys' heads does from that of the queries'.
+
+    Raises:
+        UnknownChoice: a field that it has not.
+        UsageError: it does not take such a value; gives its own words.
+    """
+    _set(made({}), fields, where)
+    own = {name: value for name, value in fields.items() if "." not in name}
+    try:
+        config = made(own)
+    except Exception as error:
+        raise UsageError(f"{where} does not take {json.dumps(own, default=repr)}: {_first_line(error)}") from error
+    _set(config, fields, where)
+    return config
 
 
 def _set(config: Any, fields: Mapping[str, Any], where: str) -> None:
