@@ -49,8 +49,8 @@ class Arguments:
     what: Annotated[Positional[tuple[str, ...]], arg(metavar="[LESSON | A B]", help_behavior_hint="")] = ()
     """a lesson's name, or two files"""
     html: Annotated[Path | None, arg(metavar="SITE")] = None
-    """write it as a static site into this folder, and the differences, old tutorials and the cheat sheet with it;
-    without a lesson or files, the whole tour"""
+    """write it as a static site into this folder, with the guides, the reference, the differences, old tutorials and
+    the cheat sheet; without a lesson or files, the whole tour"""
     table: bool = False
     """print where the two frameworks silently differ, with the remedy and the test that shows it"""
     tutorials: bool = False
