@@ -1,7 +1,7 @@
-"""Starts both trainers, watches them, ends them, hands their records over."""
+"""Starts both trainers, watches them, ends them, and collects their records."""
 
 from port.training.broken_off import Remains, remains
-from port.training.folder import make_run_folder, told_before
+from port.training.folder import make_run_folder, options_of_run
 from port.training.interpreters import check_has_packages, check_has_port, check_may_run
 from port.training.jobs import Job
 from port.training.judgement import Outcome, judge
@@ -21,10 +21,10 @@ __all__ = [
     "check_may_run",
     "judge",
     "make_run_folder",
+    "options_of_run",
     "remains",
     "status_of",
     "terminate_on_signal",
-    "told_before",
     "train",
     "view",
     "write_verdict",
