@@ -128,7 +128,7 @@ def test_layers_that_are_adapted_differently(files):
     alone = {name: array for name, array in arrays.items() if "blocks.1.down" not in name}
     other = changed(adapter, arrays, **ALIKE, alpha_pattern={r"blocks\.0\.up": 7})
     with pytest.raises(
-        WeightsMismatch, match=re.escape("blocks.0.up, blocks.1.up → blocks.up.kernel: its layers are of")
+        WeightsMismatch, match=re.escape("blocks.0.up, blocks.1.up → blocks.up.kernel: its layers have different")
     ):
         loaded(base, other)
     told = {**ALIKE, "target_modules": r".*up|blocks\.0\.down"}

@@ -190,9 +190,9 @@ def test_where_several_state_dicts_are_the_caller_says_which(tmp_path: Path) -> 
 def test_what_is_no_tensor_is_left_out_with_its_reason(tmp_path: Path) -> None:
     state = {**STATE, "_extra_state": {"scale": 1}, "version": 3, "inner": {"w": torch.ones(2)}}
     assert open_torch(saved(tmp_path / "w.pt", state)).left_out == {
-        "_extra_state": "no tensor: dict",
-        "version": "no tensor: int",
-        "inner": "no tensor: dict with tensors in it",
+        "_extra_state": "not a tensor: dict",
+        "version": "not a tensor: int",
+        "inner": "not a tensor: dict with tensors in it",
     }
 
 
@@ -437,10 +437,10 @@ def test_flipped_bytes_are_read_or_refused_and_never_more(tmp_path: Path) -> Non
 def test_other_pickles_and_archives_are_named(tmp_path: Path) -> None:
     path = tmp_path / "w.pt"
     for contents, reason in (
-        (pickle.dumps({"a": 1}, protocol=2), "a pickle, and none that torch.save wrote"),
+        (pickle.dumps({"a": 1}, protocol=2), "a pickle, but not one that torch.save wrote"),
         (pickle.dumps({"a": np.ones(2)}, protocol=2), r"numpy\._core\.multiarray"),
         (pickle.dumps({"a": 1}, protocol=4), "operation FRAME"),
-        (b"\x80\x02", "no whole pickle"),
+        (b"\x80\x02", "not a complete pickle"),
     ):
         path.write_bytes(contents)
         with pytest.raises(BrokenWeights, match=reason):
