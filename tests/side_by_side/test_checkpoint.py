@@ -276,7 +276,7 @@ class TestErrors:
         RUNS[side](Config(model="mlp")).save(path, 1)
         run = RUNS[side](other)
         before = run.state()
-        with pytest.raises(WeightsMismatch, match=f"is the checkpoint of another run: in it .*{named}") as caught:
+        with pytest.raises(WeightsMismatch, match=f"is the checkpoint of another run: it has .*{named}") as caught:
             run.restore(path)
         assert len(str(caught.value)) < 2000
         assert run.state() == before

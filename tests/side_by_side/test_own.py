@@ -192,12 +192,12 @@ def test_a_model_that_takes_a_configuration(project: Path) -> None:
 
 
 REFUSED = {
-    "arguments of none": ({"torch_kwargs": "{}", "torch_model": None, "jax_model": None}, "give those"),
+    "arguments of none": ({"torch_kwargs": "{}", "torch_model": None, "jax_model": None}, "pass those"),
     "one alone": ({"torch_model": "a:B"}, "belong together"),
-    "another model": ({"model": "convnet"}, "--model is of our own models"),
-    "dropout": ({"dropout": 0.1}, "--dropout is of our own models"),
-    "synchronised": ({"devices": 2, "batch_norm": "synchronised"}, "--batch-norm synchronised is of our own models"),
-    "weighted": ({"uneven": "weight", "drop_last": False}, "take --uneven pad"),
+    "another model": ({"model": "convnet"}, "--model is for built-in models"),
+    "dropout": ({"dropout": 0.1}, "--dropout is for built-in models"),
+    "synchronised": ({"devices": 2, "batch_norm": "synchronised"}, "--batch-norm synchronised is for built-in models"),
+    "weighted": ({"uneven": "weight", "drop_last": False}, "choose --uneven pad"),
 }
 
 
@@ -262,4 +262,4 @@ def test_the_command_tells_why_two_models_differ(project: Path) -> None:
     assert result["first_divergence"]["step"] == 0
     told = json.loads((project / "other" / "verdict.json").read_text())["float64"]
     assert told["hints"][0] in result["remarks"] and told["causes"] == result["causes"]
-    assert "differ by themselves" in told["hints"][0] or "models differ in float64" in told["hints"][0], told["hints"]
+    assert "alone differ" in told["hints"][0] or "models differ in float64" in told["hints"][0], told["hints"]
