@@ -78,7 +78,7 @@ def test_one_goes_on_from_its_checkpoint(images: tuple[Path, str], tmp_path: Pat
     assert not run(tmp_path, *given, "--epochs", "3", "--record", "a", "--checkpoints", "whole").returncode
     assert not run(tmp_path, *given, "--epochs", "1", "--record", "b").returncode
     refused = run(tmp_path, *given, "--epochs", "3")
-    assert refused.returncode == 1 and "--resume continues" in refused.stderr and "Traceback" not in refused.stderr
+    assert refused.returncode == 1 and "--resume goes on" in refused.stderr and "Traceback" not in refused.stderr
     assert not run(tmp_path, *given, "--epochs", "3", "--record", "b", "--resume").returncode
     assert losses(tmp_path / "a") == losses(tmp_path / "b") and len(losses(tmp_path / "b")) == 18
 

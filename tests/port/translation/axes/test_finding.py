@@ -122,7 +122,7 @@ def test_what_cannot_be_is_said() -> None:
         made.build(mesh=fsdp, rules={"mpl": "fsdp"})
     with pytest.raises(UnknownChoice, match="tensr"):
         made.build(mesh=fsdp, rules={"mlp": "tensr"})
-    with pytest.raises(UsageError, match="pass the mesh too"):
+    with pytest.raises(UsageError, match="give the mesh too"):
         made.build(rules={"mlp": "tensor"})
     plain = port.translate(torch.nn.Linear(2, 3), torch.ones(1, 2), check=False)
     with pytest.raises(UsageError, match="logical_axes=True"):
