@@ -294,7 +294,7 @@ class TestErrors:
 
     def test_another_schedule(self, path: Path) -> None:
         TorchRun(Config(model="mlp", schedule="cosine")).save(path, 1)
-        with pytest.raises(WeightsMismatch, match=r"in it schedule is CosineAnnealingLR, here ConstantLR$"):
+        with pytest.raises(WeightsMismatch, match=r"it has schedule is CosineAnnealingLR, here ConstantLR$"):
             TorchRun(Config(model="mlp")).restore(path)
 
     @pytest.mark.parametrize("kept", [0.0, 0.01, 0.5, 0.9, 0.999])

@@ -218,7 +218,7 @@ def test_models_that_do_not_go_with_the_data(project: Path) -> None:
 
     with pytest.raises(UsageError, match=r"Pictures does not take the images of digits, \(2, 1, 8, 8\): RuntimeError"):
         build_torch(config("Pictures"))
-    with pytest.raises(UsageError, match="gives tuple for two images"):
+    with pytest.raises(UsageError, match="returns tuple for two images"):
         build_torch(config("Two"))
     with pytest.raises(UsageError, match=r"unknown name in .* 'Nett'; there are: Net"):
         build_torch(config("Nett"))
@@ -231,7 +231,7 @@ def test_models_that_do_not_go_with_the_data(project: Path) -> None:
     assert build_torch(config("Net", devices=2, parallel="pmap")) and build_torch(config("Net", parallel="fsdp"))
     with pytest.raises(UsageError, match=r"--jax-model: there is no file .*gone\.py"):
         build_jax(config("Net", name="gone"))
-    with pytest.raises(UsageError, match=r"is no class of flax\.nnx\.Module"):
+    with pytest.raises(UsageError, match=r"is not a flax\.nnx\.Module class"):
         build_jax(config("Net", cls="load"))
     with pytest.raises(UsageError, match="nowhere cannot be imported"):
         build_torch(Config(torch_model="nowhere:Net", jax_model="a.py:B"))

@@ -101,7 +101,10 @@ BAD = {
     "both lengths": (["--epochs", 1, "--steps", 5], "pass epochs or steps, not both"),
     "learning rate": (["--lr", "-1"], "lr must be above 0"),
     "no number": (["--lr", "fast"], "--lr"),
-    "an optimizer of chaos": (["--optimizer", "lbfgs"], "the trainers have no lbfgs: it evaluates the loss several"),
+    "an optimizer of chaos": (
+        ["--optimizer", "lbfgs"],
+        "the trainers do not support lbfgs: it evaluates the loss several",
+    ),
     "unknown option": (["--learning-rate", 1], "--learning-rate"),
     "missing data": (["--dataset", "mnist", "--data-root", "nowhere"], "port train --dataset mnist"),
     "one script": (["--torch-script", "a.py"], "pass both"),

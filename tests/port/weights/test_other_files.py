@@ -51,7 +51,9 @@ def test_files(tmp_path: Path, name: str, contents: bytes, reason: str) -> None:
 def test_a_program_of_torch_export(tmp_path: Path) -> None:
     program = torch.export.export(torch.nn.Linear(2, 3), (torch.ones(4, 2),))
     torch.export.save(program, tmp_path / "w.pt2")
-    with pytest.raises(BrokenWeights, match=r"torch\.export: torch\.export\.load\(file\)\.state_dict"):
+    with pytest.raises(
+        BrokenWeights, match=r"torch\.export: torch\.save the weights from torch\.export\.load\(file\)\.state_dict"
+    ):
         open_checkpoint(tmp_path / "w.pt2")
 
 

@@ -164,7 +164,9 @@ def test_the_state_dict_of_a_training_checkpoint(tmp_path: Path, place: str) -> 
 def test_half_a_download_is_told_as_that(tmp_path: Path) -> None:
     path = saved(tmp_path / "w.pt", STATE)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(BrokenWeights, match=r"no whole file of torch\.save: .* A download may have been cut short"):
+    with pytest.raises(
+        BrokenWeights, match=r"not a complete file of torch\.save: .* A download may have been cut short"
+    ):
         open_torch(path)
 
 
