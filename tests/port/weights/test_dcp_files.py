@@ -158,7 +158,7 @@ def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
     folder = save(STATE, tmp_path / "d")
     (file,) = folder.glob("*.distcp")
     file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(BrokenWeights, match=f"{file.name} has .* bytes, and .* should reach to byte .*cut short"):
+    with pytest.raises(BrokenWeights, match=f"{file.name} has .* bytes, but .* should reach to byte .*cut short"):
         open_checkpoint(folder)
 
 

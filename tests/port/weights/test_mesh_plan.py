@@ -93,7 +93,7 @@ def test_all_that_cannot_lie_so_is_said_at_once() -> None:
     said = str(caught.value)
     assert "odd.kernel (7, 9): axis 0 of 7 is not divided by data of 2 devices" in said
     assert "wide.kernel: P('tensor',) names tensor, but the mesh has data, fsdp" in said
-    assert "the pattern 'none' fits no tensor" in said
+    assert "the pattern 'none' matches no tensor" in said
 
 
 def test_what_is_not_cut_is_said() -> None:

@@ -92,8 +92,8 @@ def test_what_is_no_array_of_numbers_is_refused_and_never_run(tmp_path: Path) ->
         (entry(saved(np.array(["text"]))), "can be read are"),
         (entry(saved(np.ones(3))[:-8]), "only 16 bytes"),
         (entry(b"\x93NUMPY\x07\x00"), "version"),
-        (entry(b"no array"), "cannot be read"),
-        (entry(pickle.dumps(Touches(str(victim))), "a.pkl"), "no array"),
+        (entry(b"not an array"), "cannot be read"),
+        (entry(pickle.dumps(Touches(str(victim))), "a.pkl"), "not an array"),
         (entry(saved(np.ones(3)))[:40], "cannot be read"),
     ):
         (tmp_path / "w.npz").write_bytes(content)

@@ -92,7 +92,7 @@ def test_all_that_cannot_be_is_said_at_once(mesh):
         "twice: PartitionSpec('fsdp', 'fsdp') has fsdp twice",
         "named: PartitionSpec('tensor',) names tensor, but the mesh has data, fsdp",
         "left matches no pattern",
-        "the pattern 'nothing' fits no tensor",
+        "the pattern 'nothing' matches no tensor",
     ):
         assert part in told.replace("P(None", "PartitionSpec(None").replace(" P('", " PartitionSpec('")
     assert len(told.splitlines()) == 8

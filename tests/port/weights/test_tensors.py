@@ -23,7 +23,7 @@ def test_reading() -> None:
         assert opened.read("a.weight") is ARRAY
         with pytest.raises(UsageError, match=r"w\.x has no tensor 'a\.wieght' among its 1; near: a\.weight"):
             opened.read("a.wieght")
-        with pytest.raises(UsageError, match=r"holds no tensor 'z' among its 1$"):
+        with pytest.raises(UsageError, match=r"has no tensor 'z' among its 1$"):
             opened.read("z")
     with pytest.raises(UsageError, match=r"w\.x is closed: read a\.weight before that"):
         opened.read("a.weight")

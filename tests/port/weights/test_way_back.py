@@ -181,7 +181,7 @@ def test_a_part_of_a_model(tmp_path: Path) -> None:
     state = state_of(Relative())
     part = {name: tensor for name, tensor in state.items() if not name.startswith(("fc", "table"))}
     torch.save(part, tmp_path / "w.pth")
-    with pytest.raises(WeightsMismatch, match=r"(?s)missing: fc\.weight.*holds a part of the model, 8 .*--partial"):
+    with pytest.raises(WeightsMismatch, match=r"(?s)missing: fc\.weight.*has a part of the model, 8 .*--partial"):
         convert(tmp_path / "w.pth", tmp_path / "flax.npz", torch=Relative())
     done = convert(tmp_path / "w.pth", tmp_path / "flax.npz", torch=Relative(), partial=True)
     assert set(done.missing) == {"fc.weight", "fc.bias", "table"}

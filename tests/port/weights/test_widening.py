@@ -296,7 +296,7 @@ WRONG = {
     ),
     "a weight that is not quantised": (
         lambda held: held.update({"up.weight": held["up.weight"].astype(np.float32)}),
-        "the weight is float32, and no number of eight bits that is scaled",
+        "the weight is float32, not an eight-bit number with a scale",
     ),
     "zero points": (
         lambda held: held.update({"up.weight_zero_point": np.ones((3, 1), np.int8)}),
