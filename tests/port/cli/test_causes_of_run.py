@@ -121,7 +121,7 @@ def test_of_two_runs_other_options_and_weights_are_told(
     found = compared(run, capsys, other)
     options, weights, *_ = found["remarks"]
     assert options == "the two runs have different options: optimizer (sgd and adam), lr (the default and 0.3)"
-    assert weights.startswith("the two runs begin with other weights: fc1.weight differs by ")
+    assert weights.startswith("the two runs begin with different weights: fc1.weight differs by ")
     same = written(run.parent / "same", replace(CONFIG, time_limit=7.0))
     assert not any("the two runs" in remark for remark in compared(run, capsys, same)["remarks"])
 
