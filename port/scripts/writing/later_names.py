@@ -1,4 +1,4 @@
-"""What an input is called that the first step has no name for: a step is watched from its first batch or model on."""
+"""Name inputs that have no name in the first step, because a step is watched only from its first batch or model on."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from port.scripts.writing.path_writer import NOTHING, PathWriter, Said, Varying
 def with_later_names(
     source: LossSource, others: Sequence[LossPath], varying: Varying = frozenset(), said: Said = NOTHING
 ) -> LossSource:
-    """The same source, whose inputs have the expressions that later steps know.
+    """The same source, with its inputs' expressions taken from later steps.
 
     Args:
-        source: of the first step's path.
+        source: the source of the first step's path.
         others: the later steps' paths.
         varying: numbers that are inputs.
-        said: what the script calls these.
+        said: the script's names for these.
     """
     told = list(source.told)
     for path in others:

@@ -73,14 +73,14 @@ def test_for_programs_and_a_script_that_fails(tmp_path: Path) -> None:
 
 BAD = {
     "no script": ([], "name the script"),
-    "no such script": (["--observe-only", "nothing.py"], "there is no script nothing.py; a module is named behind -m"),
+    "no such script": (["--observe-only", "nothing.py"], "there is no script nothing.py; pass a module with -m"),
     "no steps": (["a.py", "--observe-only", "--watch", "0"], "1 or more"),
     "no such Python": (["a.py", "--observe-only", "--torch-python", "/no/python"], "there is no Python /no/python"),
     "several processes of nothing": (
         ["-m", "torch.distributed.run", "--observe-only", "--", "--nproc-per-node", "2"],
         "name the script that torch.distributed.run starts, as a file",
     ),
-    "no such folder": (["a.py", "--observe-only", "--working-folder", "nowhere"], "there is no folder"),
+    "no such folder": (["a.py", "--observe-only", "--working-folder", "nowhere"], "does not exist"),
 }
 
 

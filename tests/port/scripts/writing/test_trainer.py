@@ -101,6 +101,6 @@ def test_options_are_the_originals(images: tuple[Path, str]) -> None:
     refused = run(folder, "train_jax/train.py", "--double")
     assert refused.returncode == 2 and "train_step.py was written for False" in refused.stderr
     other = run(folder, "train_jax/train.py", "--batch-size", "4", "--checkpoints", "other")
-    assert "the schedule of train_step.py counts 6 updates an epoch, and these are 11" in other.stderr
+    assert "the schedule of train_step.py assumes 6 updates per epoch, but there are 11" in other.stderr
     readme = (folder / "train_jax" / "README.md").read_text()
     assert "python train_jax/train.py" in readme and "images.py:" in readme

@@ -47,7 +47,7 @@ def test_descent_by_hand_has_a_rate() -> None:
     assert rate_is_given(seen(descent)) and "by hand" not in reasons(descent)
     other = {**descent, "rate": None}  # with a momentum, say
     assert not rate_is_given(seen(other))
-    assert "by hand (train.py:8), otherwise than by p.add_(p.grad, alpha=-rate)" in reasons(other)
+    assert "by hand (train.py:8), and not by p.add_(p.grad, alpha=-rate)" in reasons(other)
     assert "by hand" in reasons(descent, UPDATE)  # and an optimizer besides
 
 
