@@ -1,4 +1,4 @@
-"""Two modules side by side: forward, gradients, running statistics, layer by layer."""
+"""Compare two modules: outputs, gradients, running statistics, layer by layer."""
 
 from port.parity.checking import check
 from port.parity.compare.findings import Finding, LayerRow, Parting
