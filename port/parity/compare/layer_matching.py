@@ -90,7 +90,7 @@ def _leading_ones(shape: tuple[int, ...]) -> int:
 
 
 def match_layers(torch: Guide, flax: Guide, mapping: Mapping) -> dict[str, Matched]:
-    """torch's path → the layer on both sides: those that hold tensors as the mapping has them, the others by path."""
+    """torch's path → the layer on both sides: layers with tensors are matched by the mapping, the others by path."""
     found: dict[str, Matched] = {}
     entries: dict[tuple[str, str], list[Entry]] = defaultdict(list)
     for entry in mapping.entries:
@@ -98,7 +98,7 @@ def match_layers(torch: Guide, flax: Guide, mapping: Mapping) -> dict[str, Match
             entries[match.torch.path, match.flax.path].append(entry)
             found.setdefault(match.torch.path, match)
     homes = [match.flax.path for match in found.values()]
-    # Several torch layers that are one of Flax's are a stack, and run inside a scan.
+    # Several torch layers that match one Flax layer are a stack, and run inside a scan.
     found = {path: match for path, match in found.items() if homes.count(match.flax.path) == 1}
     taken = {match.flax.path for match in found.values()}
     by_path = {normal_form(layer.path_elsewhere): layer for layer in reversed(flax.layers)}
@@ -112,7 +112,7 @@ def match_layers(torch: Guide, flax: Guide, mapping: Mapping) -> dict[str, Match
 
 
 def _owners(torch: Guide, flax: Guide, entry: Entry) -> Matched | None:
-    """The innermost layers of one pair around an entry's tensors."""
+    """The innermost layers around an entry's tensors that one pair covers."""
     for theirs in torch.around(entry.sources[:1] if entry.is_tied else entry.sources):
         for ours in flax.around(entry.targets[:1] if entry.is_tied else entry.targets):
             if theirs.path and (pair := _common(theirs, ours)) is not None:
