@@ -56,13 +56,13 @@ def described(value: Any, tensor: Callable[[torch.Tensor], Any] | None = None) -
     return {"object": class_name(value)}
 
 
-def shapes_in(told: Any) -> list[tuple[int, ...]]:
+def shapes_in(description: Any) -> list[tuple[int, ...]]:
     """The shapes of the tensors in `described`'s result, in order."""
-    if isinstance(told, Mapping):
-        if isinstance(kind := told.get("tensor"), str):
+    if isinstance(description, Mapping):
+        if isinstance(kind := description.get("tensor"), str):
             return [tuple(int(one) for one in kind[1 : kind.index(")")].split(",") if one.strip())]
-        told = list(told.values())
-    return [shape for one in told for shape in shapes_in(one)] if isinstance(told, list) else []
+        description = list(description.values())
+    return [shape for one in description for shape in shapes_in(one)] if isinstance(description, list) else []
 
 
 def source_of(function: Any) -> str:

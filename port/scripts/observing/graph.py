@@ -63,7 +63,7 @@ class TensorSource:
     """Where a tensor comes from: a call's output, or something else by name; with the tensor, if kept.
 
     Attributes:
-        told: its description in the observation.
+        description: the tensor as described in the observation.
         call: the number of the call that returned it in this iteration.
         iteration: the iteration in which it was made.
         of_gradient: whether it was computed from a parameter's gradient.
@@ -72,7 +72,7 @@ class TensorSource:
         variable: the script's variable for it at the time of the call, if kept.
     """
 
-    told: dict[str, Any]
+    description: dict[str, Any]
     call: int | None = None
     iteration: int = 0
     of_gradient: bool = False
@@ -124,16 +124,16 @@ class Computations:
             of_gradient |= found.of_gradient
             if found.call is not None:
                 used.add(found.call)
-            return found.told
+            return found.description
 
         given = [described(value, source) for value in arguments]
         named = {key: described(value, source) for key, value in by_name.items()}
         self.count += 1
         number = self.count
         outputs = described(result)
-        told = {"positional": given, "named": named}
+        description = {"positional": given, "named": named}
         live = self._live((arguments, by_name)) if self.keeps else None
-        call = Computation(number, name, kind, told, outputs, used, where, self._iteration, more, live)
+        call = Computation(number, name, kind, description, outputs, used, where, self._iteration, more, live)
         self._calls[number] = call
         if len(self._calls) > MOST_CALLS:
             del self._calls[next(iter(self._calls))]
@@ -154,10 +154,10 @@ class Computations:
             return slice(*map(self._live, (value.start, value.stop, value.step)))
         return value
 
-    def name(self, tensor: torch.Tensor, told: dict[str, Any]) -> None:
+    def name(self, tensor: torch.Tensor, description: dict[str, Any]) -> None:
         """Describe a tensor that no call returned: a part of a batch."""
-        told = {**told, "tensor": tensor_kind(tensor)}
-        self._sources[tensor] = TensorSource(told, None, self._iteration, "gradient" in told)
+        description = {**description, "tensor": tensor_kind(tensor)}
+        self._sources[tensor] = TensorSource(description, None, self._iteration, "gradient" in description)
 
     def is_of_gradient(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor is a parameter's gradient, or was computed from one."""
@@ -167,7 +167,7 @@ class Computations:
     def gradient_of(self, tensor: torch.Tensor) -> str | None:
         """The name of the parameter whose gradient a tensor is, itself and not computed from it."""
         source = self._sources.get(tensor)
-        return source.told.get("gradient") if source is not None else None
+        return source.description.get("gradient") if source is not None else None
 
     def follow(self, tensor: torch.Tensor, of: torch.Tensor) -> None:
         """Record that a tensor is another's data, or its detached copy."""
@@ -180,7 +180,7 @@ class Computations:
         """The name of the parameter or buffer that a tensor is, or is the data of."""
         direct = self._models.parameter_name(tensor)
         if direct is None and (source := self._sources.get(tensor)) is not None:
-            return source.told.get("parameter")
+            return source.description.get("parameter")
         return direct
 
     def comes_from_a_call(self, tensor: torch.Tensor) -> bool:
@@ -200,7 +200,7 @@ class Computations:
                 continue
             found[number] = call
             pending += call.sources
-        return [found[number] for number in sorted(found)], root.told
+        return [found[number] for number in sorted(found)], root.description
 
     def descends(self, call: Computation, ancestors: set[int]) -> bool:
         """Whether a call depends on the output of one of ``ancestors``, directly or indirectly."""
@@ -230,6 +230,6 @@ class Computations:
             name = name_of(tensor, user_frames())
             call = self._calls.get(found.call)
             earlier = {"carried": name, "tensor": tensor_kind(tensor), "where": call.where if call else None}
-            origin = found.call, found.told.get("output", "")
+            origin = found.call, found.description.get("output", "")
             return TensorSource(earlier, None, found.iteration, found.of_gradient, origin=origin)
         return found

@@ -261,7 +261,7 @@ class OriginalRun:
             self._evaluation.pass_ended()
             self._end_if_whole()
 
-    def _at_sum(self, calls: Sequence[Computation], told: Any, value: Any, where: dict[str, Any]) -> None:
+    def _at_sum(self, calls: Sequence[Computation], description: Any, value: Any, where: dict[str, Any]) -> None:
         self._see_number(value, where)
 
     def _see_number(self, value: Any, where: dict[str, Any] | None) -> None:

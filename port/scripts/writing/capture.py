@@ -32,7 +32,7 @@ class PathTensor:
     """A tensor among the arguments of a call.
 
     Attributes:
-        told: where it comes from, as described in the observation.
+        description: where it comes from, as described in the observation.
         call: the number of the call that returned it; None if none did.
         variable: the script's name for it, if it has one.
         value: its value when the loss was computed; None for tensors on autograd's path, which are recomputed.
@@ -40,7 +40,7 @@ class PathTensor:
         expression: the script's expression for it where the loss is computed.
     """
 
-    told: dict[str, Any]
+    description: dict[str, Any]
     call: int | None
     variable: str | None
     value: torch.Tensor | None
@@ -173,14 +173,14 @@ class Capture:
         self._session.computations.keeps = keeps or self._session.iteration < self._steps
         return batch
 
-    def _at_number(self, calls: list[Computation], told: Any, value: Any) -> None:
+    def _at_number(self, calls: list[Computation], description: Any, value: Any) -> None:
         if self.evaluated.is_in_one:
             with self._session.inside():
-                self.evaluated.take(calls, told, value, here(), self._lengths_of(calls, user_frames()))
+                self.evaluated.take(calls, description, value, here(), self._lengths_of(calls, user_frames()))
 
-    def _at_sum(self, calls: list[Computation], told: Any, value: Any, where: dict[str, Any]) -> None:
+    def _at_sum(self, calls: list[Computation], description: Any, value: Any, where: dict[str, Any]) -> None:
         if self.evaluated.is_in_one:
-            self.evaluated.take(calls, told, value, where, self._lengths_of(calls, user_frames()), is_added=True)
+            self.evaluated.take(calls, description, value, where, self._lengths_of(calls, user_frames()), is_added=True)
 
     def _lengths_of(self, calls: list[Computation], frames: list[FrameType]) -> dict[int, dict[int, TensorAxis]]:
         """The numbers among the arguments of a path's calls that are lengths of tensors."""
@@ -222,7 +222,7 @@ class Capture:
             one.live = mapped(call.live, lambda source: _given(source, frames, by_number))
             kept.append(one)
         reached = frozenset(parameters_reached(loss, self._session.models))
-        output = self._session.computations.source_of(loss).told.get("output")
+        output = self._session.computations.source_of(loss).description.get("output")
         path = LossPath(self._session.iteration, kept, float(loss.detach()), reached, output)
         with self._session.inside():
             path.numbers = {call.number: found for call in calls if (found := expressions_of(call, frames))}
@@ -287,4 +287,4 @@ def _given(source: TensorSource, frames: list[FrameType], calls: dict[int, Compu
     value = None if is_computed_again else source.tensor.detach().clone()
     made = calls.get(source.call) if source.call is not None else None
     expression = name or (made.where["text"] if made is not None and made.where is not None else None)
-    return PathTensor(source.told, source.call, name, value, source.origin, expression)
+    return PathTensor(source.description, source.call, name, value, source.origin, expression)

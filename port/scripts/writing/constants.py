@@ -71,7 +71,7 @@ def _filled(row: Sequence[PathTensor], number: int, made: Mapping[int, float]) -
     if one.call is None or one.call not in made:
         return None
     for place, other in enumerate(row):
-        if place != number and other.call not in made and other.told["tensor"] == one.told["tensor"]:
+        if place != number and other.call not in made and other.description["tensor"] == one.description["tensor"]:
             return made[one.call], place
     return None
 

@@ -104,7 +104,7 @@ class EvaluatedNumbers:
     def take(
         self,
         calls: Sequence[Computation],
-        told: dict[str, Any],
+        description: dict[str, Any],
         value: Any,
         where: dict[str, Any] | None,
         lengths: Mapping[int, Mapping[int, Any]],
@@ -115,7 +115,7 @@ class EvaluatedNumbers:
 
         Args:
             calls: the calls that computed the tensor.
-            told: its description in the observation.
+            description: its description in the observation.
             value: the number; None if it is not a number.
             where: the script's line.
             lengths: the lengths among these calls' arguments.
@@ -124,7 +124,7 @@ class EvaluatedNumbers:
         if not self.is_in_one or where is None or not self.batches[-1].has(where):
             return
         batch = self.batches[-1]
-        batch.taken.append(TakenNumber(where, value, told.get("call"), told.get("output"), is_added))
+        batch.taken.append(TakenNumber(where, value, description.get("call"), description.get("output"), is_added))
         batch.lengths |= lengths
         for call in calls:
             if call.number not in batch.calls and call.live is not None:

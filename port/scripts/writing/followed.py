@@ -56,8 +56,8 @@ def _flattening(given: PathTensor, made: dict[int, Computation], inputs: Sequenc
         return None
     if tensor.value.dim() < 2 or all(_shape(other) != tensor.value.shape for other in inputs if other is not given):
         return None
-    told = {**tensor.told, "flattened": True}
-    whole = replace(tensor, told=told, call=None, variable=given.variable, expression=given.expression)
+    told = {**tensor.description, "flattened": True}
+    whole = replace(tensor, description=told, call=None, variable=given.variable, expression=given.expression)
     return replace(call, live=((whole, *sizes), named))
 
 
@@ -107,7 +107,7 @@ def from_models(calls: Sequence[Computation]) -> set[int]:
     found: set[int] = set()
     for call in calls:
         has_own = bool(call.more.get("has_parameters"))
-        is_model = has_own or any("parameter" in one.told or one.call in found for one in given_in(call.live))
+        is_model = has_own or any("parameter" in one.description or one.call in found for one in given_in(call.live))
         if is_model and not _is_made_alike(call):
             found.add(call.number)
     return found
@@ -118,7 +118,7 @@ def _is_made_alike(call: Computation) -> bool:
 
 
 def _is_followed(given: PathTensor) -> bool:
-    return "batch" in given.told or "flattened" in given.told
+    return "batch" in given.description or "flattened" in given.description
 
 
 def needed_calls(calls: Sequence[Computation], beyond: set[int], ends: Sequence[int] = ()) -> set[int]:

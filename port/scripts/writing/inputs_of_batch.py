@@ -22,7 +22,7 @@ def parts_of_batch(
     """
     parts: dict[str, str] = {}
     made: dict[str, Event] = {}
-    for name, told in zip(source.inputs, source.told, strict=True):
+    for name, told in zip(source.inputs, source.descriptions, strict=True):
         call = calls.get(told.get("call", -1))
         said = str(told.get("expression"))
         if told.get("number") and told["expression"] is not None:
@@ -37,7 +37,7 @@ def parts_of_batch(
             raise UsageError(_not_of_a_batch(name, observation))
     if not parts:
         raise UsageError(_not_of_a_batch(next(iter(made)), observation))
-    if len({told["batch"] for told in source.told if "batch" in told}) > 1:
+    if len({told["batch"] for told in source.descriptions if "batch" in told}) > 1:
         raise UsageError("an update takes batches of several loaders: write the loop over both")
     return parts, dict(sorted(made.items(), key=lambda item: int(item[1]["number"])))
 

@@ -21,16 +21,16 @@ def with_later_names(
         varying: numbers that are inputs.
         said: the script's names for these.
     """
-    told = list(source.told)
+    told = list(source.descriptions)
     for path in others:
         if all(one.get("expression") or "batch" in one for one in told):
             break
         writer = PathWriter(path, varying, said=said)
         writer.statements()
-        later = [writer.told.get(name, {}) for name in writer.inputs]
+        later = [writer.descriptions.get(name, {}) for name in writer.inputs]
         if len(later) == len(told):
             told = [
                 one if one.get("expression") or "batch" in one else {**one, "expression": other.get("expression")}
                 for one, other in zip(told, later, strict=True)
             ]
-    return replace(source, told=tuple(told))
+    return replace(source, descriptions=tuple(told))

@@ -29,14 +29,14 @@ class LossSource:
         text: the source.
         inputs: the names of its inputs.
         modules: the names of the script's modules that its constructor takes.
-        told: where each input comes from, as described in the observation.
+        descriptions: where each input comes from, as described in the observation.
         states: the inputs that are carried over; the module returns them after the loss, in this order.
     """
 
     text: str
     inputs: tuple[str, ...]
     modules: tuple[str, ...]
-    told: tuple[dict[str, Any], ...]
+    descriptions: tuple[dict[str, Any], ...]
     states: tuple[str, ...] = ()
 
 
@@ -79,7 +79,9 @@ def loss_source(path: LossPath, script: str, varying: Varying = frozenset(), sai
             "",
         ]
     )
-    return LossSource(text, inputs, modules, tuple(writer.told.get(name, {}) for name in inputs), tuple(path.states))
+    return LossSource(
+        text, inputs, modules, tuple(writer.descriptions.get(name, {}) for name in inputs), tuple(path.states)
+    )
 
 
 def _output(path: LossPath) -> str | None:
@@ -88,7 +90,7 @@ def _output(path: LossPath) -> str | None:
     for call in reversed(path.calls):
         if call.name not in MOVES:
             break
-        output = next((given.told.get("output") for given in given_in(call.live)), None)
+        output = next((given.description.get("output") for given in given_in(call.live)), None)
     return output
 
 

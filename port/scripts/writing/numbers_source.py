@@ -94,14 +94,16 @@ def numbers_module(
     ends = [one.call for one in batches[0].taken if one.call is not None]
     writer = PathWriter(paths[0], frozenset(), ends, trains=False)
     lines = writer.statements()
-    names = {str(told["part"]): name for name, told in zip(source.inputs, source.told, strict=True) if "part" in told}
-    strange = [name for name, told in writer.told.items() if told.get("part") not in names]
+    names = {
+        str(told["part"]): name for name, told in zip(source.inputs, source.descriptions, strict=True) if "part" in told
+    }
+    strange = [name for name, told in writer.descriptions.items() if told.get("part") not in names]
     if strange or set(writer.modules) - set(source.modules):
         raise UsageError(
             f"the evaluation computes with {', '.join(strange or sorted(set(writer.modules) - set(source.modules)))}, "
             "which train_step does not have"
         )
-    given = {name: names[str(told["part"])] for name, told in writer.told.items()}
+    given = {name: names[str(told["part"])] for name, told in writer.descriptions.items()}
     if any(name != inputs for name, inputs in given.items()):
         raise UsageError("the evaluation has other names for the parts of a batch than training")
     text = TORCH.substitute(

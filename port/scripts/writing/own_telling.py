@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from port.scripts.events import Event
 from port.scripts.writing.evaluation_lines import arguments_of, without_guards
 from port.scripts.writing.own_calls import Function, is_call_of
+from port.scripts.writing.reported_statements import WrittenNames, jumps_in, prints_in, reads_of, reduced, written
 from port.scripts.writing.taken_statements import names_set, runs
-from port.scripts.writing.told_statements import WrittenNames, jumps_in, prints_in, reads_of, reduced, written
 
 PHASES = ("begun", "first", "each", "before", "after")
 """Before a pass, before each update, after it, after the pass, after the evaluation."""

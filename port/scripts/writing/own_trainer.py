@@ -47,7 +47,7 @@ def write_own_trainer(
         UsageError: the script's loop is too complex; the message has the line, and what to write.
     """
     inputs = [name for name in source.inputs if name not in source.states]
-    told = dict(zip(source.inputs, source.told, strict=True))
+    told = dict(zip(source.inputs, source.descriptions, strict=True))
     where = observation.steps[0][0]["where"]
     if step.microbatches > 1:
         raise UsageError(f"an update uses {step.microbatches} batches that the loop makes: write the loop by hand")

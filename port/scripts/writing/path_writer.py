@@ -38,7 +38,7 @@ class PathWriter:
     Attributes:
         calls: the calls that are written, in order.
         inputs: name → value.
-        told: name → where it comes from.
+        descriptions: name → where it comes from.
         modules: names of the script's modules.
 
     Args:
@@ -68,7 +68,7 @@ class PathWriter:
         needed = needed_calls(path.calls, outside(path.calls, path.lengths), ends)
         self.calls = [call for call in path.calls if call.number in needed and call.name not in MOVES]
         self.inputs: dict[str, torch.Tensor] = {}
-        self.told: dict[str, dict[str, Any]] = {}
+        self.descriptions: dict[str, dict[str, Any]] = {}
         self.modules: list[str] = []
         self._names: dict[int, str] = {}
         self._input_names: dict[Any, str] = {}
@@ -77,7 +77,7 @@ class PathWriter:
         """All statements, in order; among the inputs, numbers come last but for carried states."""
         written = [self.statement(call) for call in self.calls]
         others = [name for name in self.inputs if name not in self._states]
-        others.sort(key=lambda name: bool(self.told[name].get("number")))
+        others.sort(key=lambda name: bool(self.descriptions[name].get("number")))
         self.inputs = {name: self.inputs[name] for name in [*others, *self._states]}
         return written
 
@@ -149,7 +149,7 @@ class PathWriter:
                 said = self._said.get((self._places[call.number], self._count - 1))
                 name = self._free(said if said is not None and said.isidentifier() else "number")
                 self.inputs[name] = torch.tensor(float(value))
-                self.told[name] = {"number": True, "expression": said}
+                self.descriptions[name] = {"number": True, "expression": said}
                 return name
             return said_number(value)
         if isinstance(value, dict):
@@ -173,14 +173,14 @@ class PathWriter:
         return f"{self._tensor(axis.tensor)}.size({axis.number})" if said is None and axis and is_known else said
 
     def _tensor(self, given: PathTensor) -> str:
-        if "parameter" in given.told:
-            root, *rest = given.told["parameter"].split(".")
+        if "parameter" in given.description:
+            root, *rest = given.description["parameter"].split(".")
             if root not in self.modules:
                 self.modules.append(root)
             return attribute(["self", root, *rest])
         given = self._before_moves(given)
         if given.call is not None and given.call in self._names:
-            return part_of(self._names[given.call], given.told.get("output"))
+            return part_of(self._names[given.call], given.description.get("output"))
         return self._input(given)
 
     def _before_moves(self, given: PathTensor) -> PathTensor:
@@ -191,17 +191,20 @@ class PathWriter:
 
     def _input(self, given: PathTensor) -> str:
         key = _key(given)
-        if given.told.get("state") in self._states:
+        if given.description.get("state") in self._states:
             assert given.value is not None
-            self.inputs[given.told["state"]], self.told[given.told["state"]] = given.value, given.told
-            return str(given.told["state"])
+            self.inputs[given.description["state"]], self.descriptions[given.description["state"]] = (
+                given.value,
+                given.description,
+            )
+            return str(given.description["state"])
         if key not in self._input_names:
-            name = given.variable or given.told.get("variable") or given.told.get("part") or ""
-            kind = "batch" if "batch" in given.told else "given"
+            name = given.variable or given.description.get("variable") or given.description.get("part") or ""
+            kind = "batch" if "batch" in given.description else "given"
             self._input_names[key] = self._free(name if name.isidentifier() else f"{kind}_{len(self.inputs)}")
             assert given.value is not None
             self.inputs[self._input_names[key]] = given.value
-            self.told[self._input_names[key]] = {**given.told, "expression": given.expression}
+            self.descriptions[self._input_names[key]] = {**given.description, "expression": given.expression}
         return self._input_names[key]
 
     def _free(self, name: str) -> str:
@@ -214,4 +217,10 @@ class PathWriter:
 
 def _key(given: PathTensor) -> tuple[Any, ...]:
     """The key that identifies an input."""
-    return given.call, given.told.get("output"), given.told.get("batch"), given.told.get("part"), given.variable
+    return (
+        given.call,
+        given.description.get("output"),
+        given.description.get("batch"),
+        given.description.get("part"),
+        given.variable,
+    )

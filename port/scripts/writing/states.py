@@ -101,7 +101,7 @@ def _named(path: LossPath, slots: dict[Slot, str], names: dict[Source, str], goe
             name = slots.get((place, next(count)))
             if name is None:
                 return given
-            return replace(given, told={"state": name}, call=None, variable=name, expression=None)
+            return replace(given, description={"state": name}, call=None, variable=name, expression=None)
 
         calls.append(replace(call, live=mapped(call.live, named)))
     states = {name: (path.calls[place].number, output) for (place, output), name in names.items()}

@@ -57,7 +57,7 @@ def write_step_trainer(
         UsageError: the script's loop is too complex; the message has the line, and what to write.
     """
     inputs = list(source.inputs)
-    told = dict(zip(inputs, source.told, strict=True))
+    told = dict(zip(inputs, source.descriptions, strict=True))
     rates = rates_of(observation) if step.takes_rate else []
     calls, parts = _of_one_loss(observation, names, step.microbatches)
     loop = step_loop_of(
@@ -68,7 +68,7 @@ def write_step_trainer(
         first_rate=constructed_rate(observation) if rates else 0.0,
         with_models=with_models,
         evaluates=_is_found(observation, calls),
-        has_numbers=any(one.get("number") for one in source.told),
+        has_numbers=any(one.get("number") for one in source.descriptions),
     )
     check_names(loop.loop)
     remarks = list(loop.remarks)

@@ -11,10 +11,10 @@ from port.scripts.writing.loop import EpochLoop, loop_over_batches
 from port.scripts.writing.loop_lines import counted_by
 from port.scripts.writing.own_evaluation import OwnEvaluation
 from port.scripts.writing.own_telling import OwnTelling, UpdateLines, WrittenEvaluation, own_telling
+from port.scripts.writing.reported_statements import WrittenNames
 from port.scripts.writing.shared_function import calling_line
 from port.scripts.writing.taken_over import OWN_NAMES
 from port.scripts.writing.taken_statements import called_name
-from port.scripts.writing.told_statements import WrittenNames
 
 BACKWARD = ("backward", "scale")
 CHANGES = ("update", "schedule", "scaler", "average", "written")

@@ -147,9 +147,9 @@ def _write(
     with_models: bool = False,
 ) -> list[str]:
     first = observed[0] if observed else {}
-    is_whole = turns is None and are_whole(source.told, observed)
+    is_whole = turns is None and are_whole(source.descriptions, observed)
     plateau = plateau_step(observation)
-    is_own = not is_whole and turns is None and not any("batch" in told for told in source.told)
+    is_own = not is_whole and turns is None and not any("batch" in told for told in source.descriptions)
     if plateau is not None and (turns is not None or is_own):
         check_follows(observation, plateau, evaluates=False)
     if is_own:
@@ -164,7 +164,7 @@ def _write(
                 raise
         return by_steps(with_models=with_models)
     parts, made = ({}, {}) if is_whole else parts_of_batch(source, observation, calls)
-    training = loader_of(observation, next((told["batch"] for told in source.told if "batch" in told), ""))
+    training = loader_of(observation, next((told["batch"] for told in source.descriptions if "batch" in told), ""))
     if (made or is_whole) and step.microbatches > 1:
         what = ", ".join(made or source.inputs)
         raise UsageError(
@@ -176,7 +176,7 @@ def _write(
     needs = (lines.needs if lines else frozenset()) | (numbers.needed if numbers else frozenset())
     evaluation, is_average, remarks = evaluation_of(observation, source, step.average, has_more=bool(made or turns))
     loop = (
-        whole_data_loop(observation, [str(told["variable"]) for told in source.told])
+        whole_data_loop(observation, [str(told["variable"]) for told in source.descriptions])
         if is_whole
         else loop_of(observation, training, evaluation, needs, with_models=with_models)
     )

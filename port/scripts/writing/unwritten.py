@@ -205,8 +205,8 @@ def _of_paths(paths: list[LossPath], observation: Observation, *, are_alike: boo
     for path in paths:
         known = {call.number for one in paths if one.iteration == path.iteration - 1 for call in one.calls}
         for call, given in ((one, given) for one in path.calls for given in given_in(one.live)):
-            if given.origin is not None and given.origin[0] in known and "state" not in given.told:
-                name = given.variable or given.told.get("carried") or "a tensor"
+            if given.origin is not None and given.origin[0] in known and "state" not in given.description:
+                name = given.variable or given.description.get("carried") or "a tensor"
                 how = (
                     "and not in the same way in each: give it to the model anew in each step"
                     if are_alike

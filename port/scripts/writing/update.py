@@ -215,7 +215,9 @@ def _written(watched: WatchedScript, paths: Sequence[LossPath]) -> tuple[StepPro
         proof = prove(side, batches, rates, folder, translation, states=source.states, goes_on=goes_on)
     orders = {name: layouts[0].order for name, layouts in translation.boundary.layouts.items() if layouts}
     observed = [given[id(path)] for one in updates for path in one]
-    names = [call.name for call in paths[0].calls if not any("flattened" in one.told for one in given_in(call.live))]
+    names = [
+        call.name for call in paths[0].calls if not any("flattened" in one.description for one in given_in(call.live))
+    ]
     calls = {call.number: call for path in made[:1] for call in path.calls}
     draws = [[*watched.capture.draws.before(path.calls[0].number)] for one in updates for path in one]
     return proof, _Written(facts, source, orders, per_epoch, observed, names, calls, draws)

@@ -20,18 +20,18 @@ from port.scripts.writing.same_data import own_module
 from port.scripts.writing.taken_statements import names_loaded, names_set, runs, taken_statements
 
 
-def are_whole(told: Sequence[Mapping[str, Any]], observed: Sequence[Mapping[str, torch.Tensor]]) -> bool:
+def are_whole(descriptions: Sequence[Mapping[str, Any]], observed: Sequence[Mapping[str, torch.Tensor]]) -> bool:
     """Whether all inputs of an update are variables of the script, the same in each update.
 
     Args:
-        told: where each input comes from, as described in the observation.
+        descriptions: where each input comes from, as described in the observation.
         observed: the inputs of each watched update.
     """
-    are_variables = all(str(one.get("variable") or "").isidentifier() and "batch" not in one for one in told)
+    are_variables = all(str(one.get("variable") or "").isidentifier() and "batch" not in one for one in descriptions)
     first = observed[0] if observed else {}
     are_alike = all(one.keys() == first.keys() for one in observed)
     return (
-        bool(told)
+        bool(descriptions)
         and are_variables
         and are_alike
         and all(torch.equal(one[name], value) for one in observed for name, value in first.items())

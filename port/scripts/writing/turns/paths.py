@@ -103,9 +103,9 @@ def _needed(
             return given
         has_gradient = call.number in differentiated and given.value is None
         if number in home and number in models and not has_gradient:
-            carried[CarriedTensor(home[number], number, given.told.get("output"))] = None
+            carried[CarriedTensor(home[number], number, given.description.get("output"))] = None
             value = given.value if given.value is not None else torch.zeros(())
-            return replace(given, told={**given.told, "turn": home[number]}, value=value)
+            return replace(given, description={**given.description, "turn": home[number]}, value=value)
         pending.append(number)
         return given
 

@@ -21,7 +21,7 @@ class TurnSource:
     Attributes:
         name: the class's name.
         inputs: the names of its inputs: parts of a batch, values that the script makes in its loop, earlier outputs.
-        told: where each input comes from, as described in the observation.
+        descriptions: where each input comes from, as described in the observation.
         modules: names of the script's modules that its constructor takes.
         losses: the script's names for the losses, its first outputs.
         gives: names of its outputs after the losses, which later turns take.
@@ -33,7 +33,7 @@ class TurnSource:
 
     name: str
     inputs: tuple[str, ...]
-    told: dict[str, dict[str, Any]]
+    descriptions: dict[str, dict[str, Any]]
     modules: tuple[str, ...]
     losses: tuple[str, ...]
     gives: tuple[str, ...]
@@ -91,7 +91,7 @@ def _turn(
     lines = writer.statements()
     losses = tuple(writer.name(call) for call in path.losses)
     gives = tuple(writer.part(one.call, one.output) for one in given)
-    told = {name: writer.told.get(name, {}) for name in writer.inputs}
+    told = {name: writer.descriptions.get(name, {}) for name in writer.inputs}
     name = f"Turn{number + 1}"
     modules = tuple(writer.modules)
     text = "\n".join(
