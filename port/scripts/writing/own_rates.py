@@ -96,7 +96,7 @@ def rates_source(
 
 
 def _leading_to(statements: Sequence[ast.stmt], needed: set[str], evaluates: Event | None) -> list[ast.stmt]:
-    """Of some statements what sets names that are needed, without what else stands beside it."""
+    """The statements that set needed names, without their other effects."""
     found: list[ast.stmt] = []
     for statement in reversed(statements):
         if not set(names_set(statement)) & needed or gives_options(statement):

@@ -1,4 +1,4 @@
-"""What a script prints while it trains, and where it leaves its loop, in its own lines: its sums, losses, names.
+"""Copy what a script prints while it trains, and where it leaves its loop: its sums, losses, names.
 
 Only statements that read the loss, counts and options are copied; those that read a tensor, an optimizer or a clock are
 left to the user. A sum stays on the device until it is printed: ``total += loss.item()`` adds without waiting for the

@@ -32,8 +32,8 @@ def tells_epoch(tree: ast.Module, epochs: ast.For | None, training: Event, file:
             case ast.For(target=ast.Name(name)), ast.Name(said) if said == name:
                 return True
     raise UsageError(
-        f"{place_of(told['where'])} tells {training['name']}.{told['of']} another number than the variable of the loop "
-        "over the epochs, or not its sampler: write the loop around train_step"
+        f"{place_of(told['where'])} does not call {training['name']}.{told['of']}.set_epoch with the variable of "
+        "the loop over the epochs, or calls another object's: write the loop around train_step"
     )
 
 

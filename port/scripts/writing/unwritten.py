@@ -41,7 +41,7 @@ def remarks_beside(observation: Observation) -> list[str]:
     for event in _first_of_each(observation.steps, "autocast"):
         if event["enabled"]:
             found.append(
-                f"{place_of(event['where'])}: autocast to {event['dtype'].removeprefix('torch.')} is not taken over, "
+                f"{place_of(event['where'])}: autocast to {event['dtype'].removeprefix('torch.')} is left out, "
                 "the update computes in float32 (load(dtype=jnp.bfloat16) has all layers in bfloat16); so it is "
                 "compared in float64, where autocast casts nothing"
             )
@@ -58,7 +58,7 @@ def _of_schedulers(observation: Observation) -> list[str]:
     inner = {name for one in observation.schedulers for name in one["schedulers"]}
     return [
         f"{place_of((one['constructed'] or {}).get('where'))}: {one['name']} was not stepped while the script was "
-        "watched, and is not taken over: where the script steps it, the rates are others from there on"
+        "watched, and is left out: once the script steps it, the rates differ"
         for one in observation.schedulers
         if one["name"] not in stepped | inner
     ]
@@ -208,7 +208,7 @@ def _of_paths(paths: list[LossPath], observation: Observation, *, are_alike: boo
             if given.origin is not None and given.origin[0] in known and "state" not in given.description:
                 name = given.variable or given.description.get("carried") or "a tensor"
                 how = (
-                    "and not in the same way in each: give it to the model anew in each step"
+                    "and not in the same way in each: pass it to the model again in each step"
                     if are_alike
                     else "with several optimizers in turn: make it an argument and a result of train_step"
                 )

@@ -151,7 +151,7 @@ def _written(watched: WatchedScript, paths: Sequence[LossPath]) -> tuple[StepPro
         check_is_mean_of_parts(module, batch, parts)
     translation = port.translate(module, tuple(example.values()), name="model", construct=construct)
     if translation.unwritten:
-        raise UsageError(f"the model has what no pair speaks of: {', '.join(map(str, translation.unwritten))}")
+        raise UsageError(f"no pair covers these parts of the model: {', '.join(map(str, translation.unwritten))}")
     write_folder(translation, folder, name="model")
     (folder / FILE).write_text((folder.parent / FILE).read_text("utf-8"), "utf-8")
     clipping = clipping_of_update(observation, module)
