@@ -1,4 +1,4 @@
-"""Every error that a user can meet, by name.
+"""All errors that users can meet.
 
 Each message says what was expected, what came, where, and what to do next. The command line prints the
 message alone and exits with the error's ``exit_code``; a library caller catches ``PortError`` or the name.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def described(thing: object) -> str:
-    """What came instead of what was expected, for a message: its class, or that it is one itself."""
+    """Return the class of an unexpected value, or say that it is a class itself, for an error message."""
     if isinstance(thing, type):
         return f"the class {thing.__qualname__} (give an instance of it)"
     return type(thing).__qualname__
@@ -26,15 +26,15 @@ class PortError(Exception):
 
 
 class UsageError(PortError, ValueError):
-    """An option or an argument that cannot be right."""
+    """An invalid option or argument."""
 
 
 @contextmanager
 def explained(why: str) -> Iterator[None]:
-    """Within it, whatever a user's code raises becomes a sentence: why, and the error's class and message.
+    """Turn whatever a user's code raises in this context into one sentence: ``why``, the error's class, its message.
 
     Raises:
-        UsageError: something was raised that is no error of this file's.
+        UsageError: the code raised something that is not one of the errors in this file.
     """
     try:
         yield
@@ -45,7 +45,7 @@ def explained(why: str) -> Iterator[None]:
 
 
 class UnknownChoice(UsageError):
-    """A name that is not among the names there are; lists them, the nearest first."""
+    """A name that is not among the valid choices; lists the choices, closest match first."""
 
     def __init__(self, what: str, given: str, choices: Iterable[str]) -> None:
         nearest_first = sorted(choices, key=lambda choice: -SequenceMatcher(None, given, choice).ratio())
@@ -66,11 +66,11 @@ class MissingExtra(UsageError, ModuleNotFoundError):
 
 
 class MissingData(PortError):
-    """A dataset's files are not where they were looked for."""
+    """A dataset's files were not found."""
 
 
 class FolderExists(UsageError):
-    """A run folder, or a record, would have been overwritten."""
+    """A run folder or a record would be overwritten."""
 
 
 class BrokenRecord(PortError):
@@ -82,7 +82,7 @@ class BrokenRecord(PortError):
 
 
 class WeightsMismatch(PortError):
-    """Weights that do not fit the model: everything wrong, in one message."""
+    """Weights that do not fit the model; lists every mismatch in one message."""
 
 
 class BrokenWeights(PortError):
@@ -90,21 +90,21 @@ class BrokenWeights(PortError):
 
 
 class NoInitialValue(PortError):
-    """A new model was asked for, and nothing tells how one of its parameters starts."""
+    """A new model needs initial values, and nothing defines how one of its parameters is initialized."""
 
 
 class NoPair(PortError):
-    """A module that no pair speaks of."""
+    """A module that no pair covers."""
 
 
 class NoLauncher(UsageError):
-    """Something that only ``port train`` knows was asked for outside of it, and no path was given."""
+    """Something that only ``port train`` can provide was requested outside of it, and no path was passed."""
 
 
 class TrainerDied(PortError):
-    """A trainer ended by itself, without finishing; carries its last lines.
+    """A trainer exited before it finished; carries the last lines of its output.
 
-    Where the trainer itself said that it was used wrongly (its exit code was 2), so does this.
+    If the trainer exited because of bad usage (exit code 2), so does this error.
     """
 
     def __init__(self, message: str, *, code: int | None = None) -> None:
@@ -113,10 +113,10 @@ class TrainerDied(PortError):
 
 
 class ScriptFailed(PortError):
-    """A user's script that was run under observation failed by itself.
+    """A user's script failed while it ran under observation.
 
     Attributes:
-        printed: what it had printed, its own traceback at the end.
+        printed: the script's output, with its traceback at the end.
     """
 
     exit_code = 3
@@ -124,4 +124,4 @@ class ScriptFailed(PortError):
     def __init__(self, printed: str, code: int, command: str, folder: Path) -> None:
         self.printed = printed
         how = f"exit code {code}" if code >= 0 else f"signal {-code}"
-        super().__init__(f"the script failed by itself ({how}), run as `{command}` in {folder}")
+        super().__init__(f"the script itself failed ({how}), run as `{command}` in {folder}")

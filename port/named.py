@@ -1,4 +1,4 @@
-"""What a person names in words: ``package.module:name``, ``file.py:name``, arguments of JSON and such names, shapes."""
+"""Resolve what users name on the command line: ``package.module:name``, ``file.py:name``, JSON arguments, shapes."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from typing import Any
 from port.errors import UnknownChoice, UsageError
 
 SIGN = "@"
-"""Before a name among JSON arguments."""
+"""Marks a reference among JSON arguments: ``"@module:name"``."""
 
 
 def named(reference: str, option: str, *, files: bool = True, first: bool = True) -> Any:
-    """What a reference means; modules are also looked for where the user stands.
+    """Import the object that a reference names; modules in the current directory are found, too.
 
     Args:
         reference: ``package.module:name``, or ``path/to/file.py:name``; a name may have dots.
-        option: which gave it, for the message.
-        files: whether a file may be named.
-        first: whether the user's folder comes before the installed packages, or behind them.
+        option: the option it was passed to, for error messages.
+        files: whether a file is allowed.
+        first: whether the current directory is searched before the installed packages, or after them.
 
     Raises:
-        UsageError: no such module, file or name, or the module fails when it is imported.
+        UsageError: the module, file or name does not exist, or importing the module fails.
     """
     place, colon, attributes = reference.rpartition(":")
     if not colon or not place or not attributes:
@@ -50,7 +50,7 @@ def named(reference: str, option: str, *, files: bool = True, first: bool = True
 
 
 def _file(path: Path, option: str) -> ModuleType:
-    # Under a name that hides no module of the same name.
+    # Registered under a name that shadows no real module.
     spec = spec_from_file_location(f"own_file_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
         raise UsageError(f"{option}: there is no file {path}")
@@ -66,12 +66,12 @@ _SHAPE = re.compile(r"(\d+(?:,\d+)*)?(?::(\w+))?|(\w+):(\d+(?:,\d+)*)")
 
 
 def named_shape(text: str) -> tuple[tuple[int, ...], str]:
-    """The sizes and the dtype's name of an example input: ``1,3,224,224``, ``1,16:int64`` or ``int64:1,16``.
+    """Parse the shape and dtype of an example input: ``1,3,224,224``, ``1,16:int64`` or ``int64:1,16``.
 
-    Without a dtype it is float32; without sizes, as in ``:float32``, a scalar.
+    The dtype defaults to float32; without sizes, as in ``:float32``, the input is a scalar.
 
     Raises:
-        UsageError: no shape.
+        UsageError: ``text`` is not a shape.
     """
     found = _SHAPE.fullmatch(text.replace(" ", ""))
     if found is None or not text.strip():
@@ -84,10 +84,10 @@ def named_shape(text: str) -> tuple[tuple[int, ...], str]:
 
 
 def spelled_arguments(text: str | None, option: str) -> Any:
-    """Arguments as they were written: a JSON object, or the string ``@module:name`` in its place.
+    """Parse arguments: a JSON object, or a reference ``module:name``, returned as the string ``@module:name``.
 
     Raises:
-        UsageError: neither.
+        UsageError: ``text`` is neither.
     """
     text = (text or "{}").strip()
     if text.startswith(SIGN) or (":" in text and text[:1] not in tuple('{["') and " " not in text):
@@ -102,14 +102,14 @@ def spelled_arguments(text: str | None, option: str) -> Any:
 
 
 def arguments(text: str | None, option: str) -> dict[str, Any]:
-    """Constructor arguments from JSON and names.
+    """Parse constructor arguments from JSON and references.
 
-    In place of the JSON object may stand ``module:name``: a dict, or a function that gives one. Within it the string
-    ``"@module:name"`` is what the name means, and ``{"@module:name": {…}}`` is what it gives, called with those
+    ``text`` is a JSON object, or ``module:name`` of a dict or of a function that returns one. Inside the JSON object,
+    the string ``"@module:name"`` is the named object itself, and ``{"@module:name": {…}}`` calls it with these
     arguments: ``{"config": {"@model:GPTConfig": {"n_layer": 2}}}``.
 
     Raises:
-        UsageError: no JSON object, a name that is not there, or a call that fails.
+        UsageError: not a JSON object, a name that does not exist, or a call that fails.
     """
     spelled = spelled_arguments(text, option)
     if isinstance(spelled, dict):
@@ -117,12 +117,12 @@ def arguments(text: str | None, option: str) -> dict[str, Any]:
     found = _meant(spelled, option)
     found = _called(found, {}, spelled, option) if callable(found) else found
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
-        raise UsageError(f"{option}: {spelled} is or gives {type(found).__qualname__}, no dict of arguments by name")
+        raise UsageError(f"{option}: {spelled} is or returns {type(found).__qualname__}, not a dict of arguments")
     return found
 
 
 def advice(made: Any, option: str) -> str:
-    """How an argument that JSON has no form for is given; with the module's own dataclass, if it has one."""
+    """Explain how to pass an argument that JSON cannot express, using the module's own dataclass if it has one."""
     module = sys.modules.get(getattr(made, "__module__", ""), None)
     configs = (
         [
@@ -137,8 +137,8 @@ def advice(made: Any, option: str) -> str:
     inner = next((field.name for field in fields(getattr(module, configs[0]))), "width") if configs else "width"
     example = f'\'{{"config": {{"{SIGN}{name}": {{"{inner}": …}}}}}}\''
     return (
-        f'what JSON cannot say has a name: {option} {example} calls {name.rpartition(":")[2]}, "{SIGN}module:name" is '
-        "the thing itself; or name a function of your own that takes nothing and gives the model"
+        f'name what JSON cannot say: {option} {example} calls {name.rpartition(":")[2]}, "{SIGN}module:name" is '
+        "the object itself; or name a function of your own that takes no arguments and returns the model"
     )
 
 
@@ -150,7 +150,7 @@ def _meant(value: Any, option: str) -> Any:
             [(name, given)] = value.items()
             if not isinstance(given, dict):
                 raise UsageError(
-                    f"{option}: {name} is called with arguments by name, as in {{}}; got {json.dumps(given)}"
+                    f"{option}: {name} is called with keyword arguments, as in {{}}; got {json.dumps(given)}"
                 )
             taken = {key: _meant(item, option) for key, item in given.items()}
             return _called(named(name.removeprefix(SIGN), option), taken, name, option)
@@ -166,4 +166,4 @@ def _called(made: Any, given: dict[str, Any], name: str, option: str) -> Any:
     try:
         return made(**given)
     except Exception as error:
-        raise UsageError(f"{option}: {name} cannot be called so: {type(error).__name__}: {error}") from error
+        raise UsageError(f"{option}: calling {name} failed: {type(error).__name__}: {error}") from error

@@ -1,4 +1,4 @@
-"""Starting one trainer by itself, from the command line, with the options of `port train`."""
+"""Runs one trainer alone, from the command line, with the options of `port train`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from side_by_side.config import Config
 
 
 def run_alone(train: Callable[[Config, str], None]) -> NoReturn:
-    """Read the options, train in each precision that they ask for, and say where the records are."""
-    if hasattr(signal, "SIGUSR1"):  # `port train` asks a trainer that makes no more steps where it stands
+    """Read the options, train in each requested precision, and print where the records are."""
+    if hasattr(signal, "SIGUSR1"):  # `port train` asks a hanging trainer for its stack
         faulthandler.register(signal.SIGUSR1, all_threads=True)
     config = tyro.cli(Config, description=sys.modules["__main__"].__doc__)
     try:
@@ -32,12 +32,12 @@ def run_alone(train: Callable[[Config, str], None]) -> NoReturn:
         traceback.print_exc()
         _leave(1, at_once=config.processes > 1)
     print(f"the records and weights are in {config.file()}")
-    # A thread of gloo's that lets go of a tensor while the interpreter ends aborts the process: pytorch/pytorch#179291.
+    # A gloo thread that releases a tensor while the interpreter ends aborts the process: pytorch/pytorch#179291.
     _leave(0, at_once="TORCHELASTIC_RUN_ID" in os.environ)
 
 
 def _leave(code: int, *, at_once: bool) -> NoReturn:
-    """End the process; ``at_once`` where an orderly exit of JAX would wait for the others, which wait for this one."""
+    """End the process; ``at_once`` if an orderly exit of JAX would wait for the others, which wait for this one."""
     if at_once:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""What both trainers are told: one frozen dataclass, checked when it is made.
+"""The configuration of both trainers: one frozen dataclass, validated when it is made.
 
 Its fields are the options of `port train`, of `python -m side_by_side.pytorch.train` and of
 `python -m side_by_side.jax.train`. Nothing here belongs to either framework.
@@ -24,9 +24,9 @@ UNPROVABLE = {
     "lbfgs": "it evaluates the loss several times an update, and on a new batch each time it is chaos, in torch itself",
     "muon": "torch's rounds to bfloat16 inside, so that no two implementations agree over a run, in float64 either",
 }
-"""Optimizers that no trainer takes, and why. `port.to_optax` has them."""
+"""Optimizers that the trainers do not support, and why. `port.to_optax` does."""
 UNSHARDED = ("adafactor", "rprop")
-"""Optimizers that torch has not for parameters that are cut up among ranks (D28)."""
+"""Optimizers that torch does not support for parameters that are sharded over ranks (D28)."""
 OPTIMIZERS = tuple(name for name in NAMES if name not in UNPROVABLE)
 SCHEDULES = (
     "constant",
@@ -57,101 +57,101 @@ class Config:
     """One training run, as both sides run it.
 
     Raises:
-        UsageError: a value that cannot be right; says which, and what it may be.
+        UsageError: a value is invalid; says which, and what is allowed.
     """
 
     model: Annotated[str, _one_of(*MODELS)] = "mlp"
     """the network to train"""
     torch_model: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
-    """in its place, a PyTorch model of your own, a class or a function; with --jax-model. It is given images in [0, 1],
-    (N, C, H, W), and gives logits"""
+    """instead, a PyTorch model of your own, a class or a function; with --jax-model. Its inputs are images in [0, 1],
+    (N, C, H, W), its outputs logits"""
     jax_model: Annotated[str | None, arg(metavar="FILE.py:NAME")] = None
-    """its Flax class, such as port translate writes it: NAME.mapping.toml beside the file says how weights go over"""
+    """its Flax class, such as port translate writes it: NAME.mapping.toml beside the file maps the weights"""
     torch_kwargs: Annotated[str | None, arg(metavar="JSON")] = None
-    """arguments that --torch-model is built with: '{"width": 64}', or '{"config": {"@my_pkg.model:Config": {}}}'"""
+    """constructor arguments of --torch-model: '{"width": 64}', or '{"config": {"@my_pkg.model:Config": {}}}'"""
     jax_kwargs: Annotated[str | None, arg(metavar="JSON")] = None
-    """those of --jax-model; one that port translate has written needs none"""
+    """constructor arguments of --jax-model; one that port translate wrote needs none"""
     dataset: Annotated[str, _one_of(*DATASETS)] = "digits"
-    """what to train it on; digits comes with scikit-learn, the others are torchvision's"""
+    """the dataset; digits comes with scikit-learn, the others are torchvision's"""
     data_root: Path = Path("data")
     """torchvision's root folder"""
     download: bool = False
-    """fetch the dataset into the root folder if it is not there"""
+    """download the dataset into the root folder if it is missing"""
     batch_size: int = 64
     """samples in a (global) batch"""
     drop_last: bool = True
-    """leave out an epoch's last batch if it is not full"""
+    """drop an epoch's last batch if it is not full"""
     accumulate: int = 1
-    """microbatches that a batch is taken in, their gradients summed up for one update"""
+    """microbatches per batch; their gradients are summed for one update"""
     augment: bool = False
-    """shift the images at random, and mirror them where that makes sense; the same pixels on both sides"""
+    """shift the images at random, and mirror them if that makes sense; the same pixels on both sides"""
     workers: int = 0
-    """processes that load the data; the batches are the same whatever their number"""
+    """processes that load the data; their number does not change the batches"""
     epochs: Annotated[int | None, arg(metavar="INT")] = None
-    """how long to train; 10 if neither epochs nor steps are given"""
+    """epochs to train; 10 if neither epochs nor steps are set"""
     steps: Annotated[int | None, arg(metavar="INT")] = None
-    """how long to train, in batches"""
+    """batches to train"""
     optimizer: Annotated[str, _one_of(*OPTIMIZERS)] = "sgd"
-    """any of torch.optim's, with torch's defaults"""
+    """any optimizer of torch.optim, with torch's defaults"""
     lr: Annotated[float | None, arg(metavar="FLOAT")] = None
-    """learning rate; if not given, 0.05 for sgd and torch's default for the others"""
+    """learning rate; by default 0.05 for sgd and torch's default for the others"""
     momentum: Annotated[float | None, arg(metavar="FLOAT")] = None
-    """of sgd and rmsprop; if not given, 0.9 for sgd and torch's 0 for rmsprop"""
+    """momentum of sgd and rmsprop; by default 0.9 for sgd and torch's 0 for rmsprop"""
     weight_decay: Annotated[float | None, arg(metavar="FLOAT")] = None
-    """decoupled in adamw and adafactor, else added to the gradient; if not given, torch's: 0.01 for adamw, else 0"""
+    """decoupled in adamw and adafactor, else added to the gradient; by default torch's: 0.01 for adamw, else 0"""
     schedule: Annotated[str, _one_of(*SCHEDULES)] = "constant"
-    """the learning rate over the run, changed every update: one of torch's schedulers"""
+    """the learning rate schedule, stepped every update: one of torch's schedulers"""
     decay_every: Annotated[int | None, arg(metavar="INT")] = None
-    """updates between two decays (step), two restarts, or from a cycle's foot to its top; a third of the run if not
-    given"""
+    """updates between two decays (step), two restarts, or from a cycle's minimum to its maximum; by default a third of
+    the run"""
     decay_rate: float = 0.1
-    """what the learning rate is multiplied by: by a step, or over the whole run (exponential)"""
+    """factor of the learning rate: at each step, or over the whole run (exponential)"""
     clip_norm: Annotated[float | None, arg(metavar="FLOAT")] = None
-    """scale the gradients down to this norm where theirs is larger"""
+    """clip the gradients to this norm"""
     dropout: Annotated[float | None, arg(metavar="FLOAT")] = None
-    """the rate; if not given, 0.5 in the convnet and 0 elsewhere"""
+    """dropout rate; by default 0.5 in the convnet and 0 elsewhere"""
     precision: Annotated[str, _one_of(*PRECISIONS, "both")] = "both"
-    """float64 proves, float32 is what one trains in"""
+    """float64 is the proof, float32 the usual training precision"""
     matmul_precision: Annotated[str, _one_of("highest", "default")] = "highest"
-    """of float32 on an accelerator: default allows TF32 and the like"""
+    """precision of float32 products on an accelerator: default allows TF32 and similar"""
     device: Annotated[str, _one_of(*DEVICES)] = "auto"
-    """of float32: auto takes an accelerator where there is one"""
+    """device of the float32 run: auto takes an accelerator if there is one"""
     proof_device: Annotated[str, _one_of("cpu", "gpu")] = "cpu"
-    """of float64"""
+    """device of the float64 run"""
     devices: int = 1
     """replicas that share a batch: as many ranks of DDP, as many devices of a JAX process (virtual ones on a CPU)"""
     processes: int = 1
-    """JAX processes, of so many devices each; there are devices x processes replicas, on either side"""
+    """JAX processes, with that many devices each; there are devices x processes replicas, on either side"""
     parallel: Annotated[str, _one_of(*PARALLEL)] = "pmap"
     """JAX's form of data parallelism: pmap, shard_map, or jit over a sharded batch; fsdp shards parameters and
     optimizer state too, on both sides"""
     split: Annotated[str, _one_of(*SPLITS)] = "interleaved"
     """which samples of a batch a replica sees: every n-th, as with DistributedSampler, or a block"""
     uneven: Annotated[str, _one_of(*UNEVEN)] = "pad"
-    """a last batch that the replicas cannot share equally, with --no-drop-last: filled up as by DistributedSampler, or
-    shared unequally, each loss weighted"""
+    """how to handle a last batch that the replicas do not divide, with --no-drop-last: padded as by DistributedSampler,
+    or divided unequally, each loss weighted"""
     batch_norm: Annotated[str | None, _one_of(*STATISTICS)] = None
-    """whose statistics a replica normalises with: its own, or the whole batch's; if not given, its own, but with
+    """the batch statistics that a replica normalises with: its own, or the whole batch's; by default its own, but with
     --parallel sharding or fsdp the batch's. The running statistics that are kept are replica 0's"""
     dropout_masks: Annotated[str, _one_of(*MASKS)] = "global"
-    """drawn for the whole batch, whatever the replicas, or for each replica from its own key"""
+    """dropout masks are drawn for the whole batch, whatever the replicas, or for each replica from its own key"""
     checkpoint_every: Annotated[int | None, arg(metavar="INT")] = None
-    """updates between two checkpoints; none are written if not given"""
+    """updates between two checkpoints; by default none are written"""
     resume: bool = False
-    """go on from the last checkpoint in the run's folder, which --out names"""
+    """resume from the last checkpoint in the run folder, which --out names"""
     time_limit: float = 600.0
-    """seconds that a trainer may take for one step (two minutes for the first, which compiles, if that is more); a rank
-    that hangs is found out so"""
+    """seconds that a trainer may take for one step (two minutes for the first, which compiles, if that is more);
+    detects a rank that hangs"""
     seed: int = 0
-    """of the initial weights, the order of the data, augmentation and dropout"""
+    """seed of the initial weights, the order of the data, augmentation and dropout"""
     out: Annotated[Path | None, arg(metavar="PATH")] = None
-    """the run's folder; a new one under runs/ if not given"""
+    """the run folder; by default a new one under runs/"""
 
     def __post_init__(self) -> None:
         _check_choice("model", self.model, MODELS)
         _check_choice("dataset", self.dataset, tuple(DATASETS))
         if self.optimizer in UNPROVABLE:
-            raise UsageError(f"the trainers have no {self.optimizer}: {UNPROVABLE[self.optimizer]}; take adamw, say")
+            raise UsageError(f"the trainers do not support {self.optimizer}: {UNPROVABLE[self.optimizer]}; try adamw")
         _check_choice("optimizer", self.optimizer, OPTIMIZERS)
         _check_choice("schedule", self.schedule, SCHEDULES)
         _check_choice("precision", self.precision, (*PRECISIONS, "both"))
@@ -160,11 +160,11 @@ class Config:
         _check_choice("proof device", self.proof_device, ("cpu", "gpu"))
         _check_choice("form of data parallelism", self.parallel, PARALLEL)
         _check_choice("split", self.split, SPLITS)
-        _check_choice("way with an uneven batch", self.uneven, UNEVEN)
+        _check_choice("option for an uneven batch", self.uneven, UNEVEN)
         _check_choice("batch statistics", self.statistics, STATISTICS)
         _check_choice("dropout masks", self.dropout_masks, MASKS)
         if self.epochs is not None and self.steps is not None:
-            raise UsageError(f"give epochs or steps, not both (got {self.epochs} epochs, {self.steps} steps)")
+            raise UsageError(f"pass epochs or steps, not both (got {self.epochs} epochs, {self.steps} steps)")
         for name in (
             *("batch_size", "epochs", "steps", "decay_every"),
             *("accumulate", "devices", "processes", "checkpoint_every"),
@@ -183,10 +183,10 @@ class Config:
         for name in ("momentum", "dropout"):
             _check(name, getattr(self, name), "from 0 to below 1", lambda value: 0 <= value < 1)
         if self.model == "mlp-by-hand" and self.dropout:
-            raise UsageError("mlp-by-hand is written without dropout; take --model mlp")
+            raise UsageError("mlp-by-hand has no dropout; choose --model mlp")
         check_own(self)
         if self.resume and self.out is None:
-            raise UsageError("--resume goes on with a run that was begun: name its folder with --out")
+            raise UsageError("--resume continues an existing run: name its folder with --out")
         self._check_parallel()
 
     def _check_parallel(self) -> None:
@@ -200,18 +200,18 @@ class Config:
         for option, given in (("batch-norm", self.statistics), ("dropout-masks", self.dropout_masks)):
             if given == "replica":
                 raise UsageError(
-                    f"--{option} replica: jit over a sharded batch computes as one device does, and knows no "
-                    "replicas; take --parallel pmap or shard-map"
+                    f"--{option} replica: jit over a sharded batch computes like one device, without "
+                    "replicas; choose --parallel pmap or shard-map"
                 )
         if self.parallel == "fsdp" and self.optimizer in UNSHARDED:
             raise UsageError(
-                f"--parallel fsdp: torch's {self.optimizer} does not take parameters that are cut up among ranks; "
-                "take adamw, say, or --parallel sharding"
+                f"--parallel fsdp: torch's {self.optimizer} does not support parameters that are sharded over ranks; "
+                "choose adamw, for example, or --parallel sharding"
             )
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate that the run begins with."""
+        """The initial learning rate."""
         return float(self.optimizer_options["lr"])
 
     @property
@@ -221,7 +221,7 @@ class Config:
 
     @property
     def optimizer_options(self) -> dict[str, Any]:
-        """What the optimizer is made with, under torch's names: torch's defaults and what was given."""
+        """The optimizer's options, under torch's names: torch's defaults and the config's."""
         ours = {"lr": 0.05, "momentum": 0.9} if self.optimizer == "sgd" else {}
         given = {name: getattr(self, name) for name in ("lr", "momentum", "weight_decay")}
         told = {name: value for name, value in given.items() if value is not None}
@@ -241,7 +241,7 @@ class Config:
 
     @property
     def statistics(self) -> str:
-        """Whose batch statistics a replica normalises with."""
+        """The batch statistics that a replica normalises with."""
         return self.batch_norm or ("synchronised" if self.parallel in WHOLE_BATCH else "replica")
 
     @property
@@ -259,15 +259,15 @@ class Config:
         return self.steps if self.steps is not None else (self.epochs or 10) * batches_per_epoch
 
     def steps_between_decays(self, total_steps: int) -> int:
-        """Updates between two decays of the step schedule, or two turns of one that comes back."""
+        """Updates between two decays of the step schedule, or two turns of a cyclic one."""
         return self.decay_every or max(1, total_steps // 3)
 
     def checkpoint_after(self, step: int) -> bool:
-        """Whether a checkpoint is written behind this step, counted from 0."""
+        """Whether a checkpoint is written after this step, counted from 0."""
         return self.checkpoint_every is not None and (step + 1) % self.checkpoint_every == 0
 
     def device_for(self, precision: str) -> str:
-        """Where a run of this precision is to happen: "auto", "cpu" or "gpu"."""
+        """The device for a run of this precision: "auto", "cpu" or "gpu"."""
         return self.proof_device if precision == "float64" else self.device
 
     def platform_for(self, precision: str) -> str | None:
@@ -276,15 +276,15 @@ class Config:
         return None if device == "auto" else device
 
     def matmul_precision_for(self, precision: str) -> str:
-        """The proof is always computed as exactly as the device can."""
+        """The precision of products; the proof always uses the device's highest."""
         return "highest" if precision == "float64" else self.matmul_precision
 
     def file(self, *names: str) -> Path:
-        """A file in the run's folder, or in ``runs/alone`` for a trainer that runs alone and was not told."""
+        """A file in the run folder, by default ``runs/alone`` for a trainer that runs alone."""
         return (self.out or Path("runs") / "alone").joinpath(*names)
 
     def compared(self) -> dict[str, Any]:
-        """What has to be the same in all ranks, and where a run is resumed: all but where files are, and waiting."""
+        """The options that must be the same in all ranks, and on resuming: all but paths and waiting times."""
         apart = {"data_root", "download", "precision", "resume", "time_limit", "out"}
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in apart}
 

@@ -1,4 +1,4 @@
-"""A model of one's own, named on the command line: ``package.module:Name``, or ``path/to/file.py:Name``."""
+"""A user's own model, named on the command line: ``package.module:Name``, or ``path/to/file.py:Name``."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from port.named import named
 
 
 def found(reference: str, option: str) -> Any:
-    """What a reference means; an installed package comes before a folder of its name where the user stands.
+    """Import what a reference names; an installed package comes before a folder of that name in the current directory.
 
     Raises:
-        UsageError: no such module, file or name, or the module fails when it is imported.
+        UsageError: the module, file or name does not exist, or importing the module fails.
     """
     return named(reference, option, first=False)
 
 
 def beside(reference: str | None, ending: str) -> Path | None:
-    """NAME plus the ending, beside the NAME.py that a reference names and that is not imported; None: there is none."""
+    """NAME plus the ending, next to the NAME.py of a reference, which is not imported; None if it does not exist."""
     if reference is None:
         return None
     place = reference.rpartition(":")[0]
@@ -32,38 +32,39 @@ def beside(reference: str | None, ending: str) -> Path | None:
 
 
 def check_own(config: Any) -> None:
-    """See that a config's other options go with models of one's own, if it names any.
+    """Check that a config's other options fit the user's own models, if it names any.
 
     Raises:
         UsageError: they do not.
     """
     if (config.torch_model is None) != (config.jax_model is None):
-        raise UsageError("--torch-model and --jax-model belong together: give both")
+        raise UsageError("--torch-model and --jax-model belong together: pass both")
     if (config.torch_kwargs or config.jax_kwargs) and config.torch_model is None:
-        raise UsageError("--torch-kwargs and --jax-kwargs are arguments of --torch-model and --jax-model: give those")
+        raise UsageError("--torch-kwargs and --jax-kwargs are arguments of --torch-model and --jax-model: pass those")
     wrong = {
-        "--model is of our own models: leave it out": config.model != type(config).model,
-        "--dropout is of our own models: yours has its own rates": config.dropout is not None,
-        "--batch-norm synchronised is of our own models": config.replicas > 1 and config.batch_norm == "synchronised",
-        "--uneven weight is of our own models: take --uneven pad": config.uneven == "weight" and not config.drop_last,
+        "--model is for built-in models: leave it out": config.model != type(config).model,
+        "--dropout is for built-in models: yours has its own rates": config.dropout is not None,
+        "--batch-norm synchronised is for built-in models": config.replicas > 1 and config.batch_norm == "synchronised",
+        "--uneven weight is for built-in models: choose --uneven pad": config.uneven == "weight"
+        and not config.drop_last,
     }
     if config.torch_model is not None and any(wrong.values()):
         raise UsageError(next(message for message, given in wrong.items() if given))
 
 
 def check_result(shape: Any, classes: int, option: str, reference: str) -> None:
-    """See that a model gives a row of logits for each of two images.
+    """Check that a model returns a row of logits for each of two images.
 
     Raises:
-        UsageError: it gives something else.
+        UsageError: it returns something else.
     """
     if not (isinstance(shape, tuple) and len(shape) == 2 and shape[0] == 2 and shape[1] >= classes):
         wanted = f"(N, {classes})"
-        raise UsageError(f"{option}: {reference} gives {shape} for two images; logits of shape {wanted} are trained on")
+        raise UsageError(f"{option}: {reference} returns {shape} for two images; expected logits of shape {wanted}")
 
 
 def cannot_take(error: Exception, option: str, reference: str, images: tuple[int, ...], dataset: str) -> UsageError:
-    """What is wrong with a model that does not take a dataset's images."""
+    """The error for a model that does not accept a dataset's images."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = f"{type(error).__name__}: {lines[0][:300] if lines else ''}"
     return UsageError(f"{option}: {reference} does not take the images of {dataset}, {images}: {told}")

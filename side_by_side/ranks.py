@@ -1,4 +1,4 @@
-"""What the ranks of either side have in common: the first one records, and all were told the same."""
+"""What the ranks of either side share: the first one records, and all must have the same configuration."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Rank:
     """One process of a side's trainer.
 
     Attributes:
-        config: what the run was told.
+        config: the run's configuration.
         rank: this process, from 0.
-        processes: how many there are; the replicas are shared out among them, in their order.
+        processes: the number of processes; the replicas are divided among them, in order.
     """
 
     config: Config
@@ -37,25 +37,25 @@ class Rank:
 
     @property
     def is_sharded(self) -> bool:
-        """Whether each replica holds a part of the state, so that no process has all of it."""
+        """Whether the state is sharded over the replicas, so that no process has all of it."""
         return self.config.parallel == "fsdp" and self.config.replicas > 1
 
     @property
     def takes_part(self) -> bool:
-        """Whether this process evaluates and saves: the first does for all, or all do together."""
+        """Whether this process evaluates and saves: only the first, or all together."""
         return self.leads or self.is_sharded
 
     @property
     def own(self) -> int:
-        """How many replicas are this process's."""
+        """The number of replicas in this process."""
         return self.config.replicas // self.processes
 
     def recorder(self, path: Path, first_step: int, about: dict[str, Any]) -> Recorder | Unrecorded:
-        """The record, which the first process writes for all; from a later step on, the one that was begun.
+        """Open the record, which the first process writes for all; from a later step on, the existing one.
 
         Raises:
-            UsageError: that one was begun with other options; names them.
-            FolderExists: there is one already, and no run is resumed.
+            UsageError: the existing one has other options; names them.
+            FolderExists: there is one already, but no run is resumed.
         """
         if not self.leads:
             return Unrecorded()
@@ -73,7 +73,7 @@ class Rank:
             if value != now.get(name)
         ]
         if others:
-            raise UsageError(f"the run of {path} was begun with {', '.join(others)}: go on with it as it was begun")
+            raise UsageError(f"the run of {path} was started with {', '.join(others)}: resume it with its own options")
 
     def described(self, how: str) -> str | None:
         """The replicas, for the record; None where there is one."""
@@ -83,18 +83,18 @@ class Rank:
         return f"{places} ({how})" if self.config.replicas > 1 else None
 
     def heartbeat(self, record: Path) -> Heartbeat:
-        """Says beside the record how far this process is."""
+        """The file beside the record with this process's progress."""
         return Heartbeat(record, self.rank)
 
     def share(self, plan: IndexPlan, *, filled: bool) -> Share:
-        """What this process loads; ``filled`` up where it must be as much as every other process does."""
+        """What this process loads; ``filled`` pads it to the size of every other process's."""
         config = self.config
         shards = Shards(plan, config.replicas, config.split, config.uneven, config.accumulate)
         return Share(shards, range(self.rank * self.own, (self.rank + 1) * self.own), filled)
 
 
-def told(config: Config, weights: Iterable[np.ndarray], first_step: int) -> dict[str, bytes]:
-    """What one process was told, as hashes of 32 bytes. Folders may differ from one machine to the next."""
+def fingerprints(config: Config, weights: Iterable[np.ndarray], first_step: int) -> dict[str, bytes]:
+    """One process's configuration, as hashes of 32 bytes. Folders may differ between machines."""
     options = {**config.compared(), "precision": config.precision}
     contents = hashlib.sha256()
     for array in weights:
@@ -107,10 +107,10 @@ def told(config: Config, weights: Iterable[np.ndarray], first_step: int) -> dict
 
 
 def check_the_same(told: Sequence[dict[str, bytes]]) -> None:
-    """Compare what the processes were told, in the order of their ranks.
+    """Compare the processes' configurations, in the order of their ranks.
 
     Raises:
-        UsageError: they differ; names the ranks, and in what.
+        UsageError: they differ; names the ranks, and the difference.
     """
     for what, first in told[0].items():
         others = [str(rank) for rank, each in enumerate(told) if each[what] != first]

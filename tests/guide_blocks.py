@@ -29,11 +29,8 @@ from typing import Any
 import tyro
 from markdown_it import MarkdownIt
 
+from port.cli import main
 from port.judging import limits
-
-limits.SIZES_LIMIT = 3.0  # seconds of comparing at other sizes; what is imported below takes it as its default
-
-from port.cli import main  # noqa: E402
 
 WIDTH = "100"  # columns of what is printed
 
@@ -193,4 +190,5 @@ def _commands(block: Block, folder: Path) -> str:
 
 
 if __name__ == "__main__":
+    limits.SIZES_LIMIT = 3.0  # seconds of comparing at other sizes; what commands import takes it as its default
     run(Path(sys.argv[1]).read_text("utf-8"), Path(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""The command line: `port COMMAND …`. Each command is a module with a line of help and a `main`."""
+"""The command line: `port COMMAND …`. Each command is a module with one line of help and a `main`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from port.extras import naming_extras
 from port.version import __version__
 
 COMMANDS = {
-    "convert": "weights from a torch checkpoint to Flax, or back",
-    "translate": "a torch module to the Flax source that a person would have written, with its weights and the proof",
-    "check": "two modules side by side: where and why a Flax module is not the PyTorch one",
-    "match": "the mapping between two models that were written apart, proposed and proved",
-    "train": "run both trainers and say whether they are the same, step by step",
-    "script": "watch a PyTorch training script, unchanged: what it does, line by line, and its update in JAX",
-    "compare": "compare two records that are already there",
-    "report": "several runs beside one another, in a table and on one page",
+    "convert": "convert a torch checkpoint to Flax, or back",
+    "translate": "translate a torch module to readable Flax source, with its weights and the proof",
+    "check": "compare two modules side by side: where and why a Flax module differs from the PyTorch one",
+    "match": "propose and prove the mapping between two models that were written separately",
+    "train": "run both trainers and tell whether they are the same, step by step",
+    "script": "watch an unchanged PyTorch training script: what it does, line by line, and its update in JAX",
+    "compare": "compare two existing records",
+    "report": "compare several runs, in a table and on one page",
     "diff": "read a lesson, or any two files, side by side: PyTorch and JAX",
     "mcp": "serve these commands as tools for assistants (Model Context Protocol)",
     "skill": "print the guide that tells an assistant how to port a project",
@@ -33,11 +33,11 @@ Moves a PyTorch project to JAX and proves that nothing changed.
 
 {examples}
 
-port COMMAND --help tells a command's options, with examples."""
+port COMMAND --help lists a command's options, with examples."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code. What a user did wrong is printed as one message, without a traceback."""
+    """Run one command; return its exit code. User errors are printed as one message, without a traceback."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or given[0] in ("-h", "--help"):
         lines = "\n".join(f"  {name:<10}{text}" for name, text in COMMANDS.items())
@@ -58,13 +58,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("port: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # whoever read what we print, as head does, has read enough
+    except BrokenPipeError:  # the reader of our output, such as head, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
 
 
 def _print_error(command: str, message: str, exit_code: int) -> None:
-    """What a program reads that asked for JSON."""
+    """Print an error as JSON, for programs that asked for it."""
     from port.report.results import printed, result_of_error
 
     print(printed(result_of_error(command, message, exit_code)))
@@ -75,6 +75,6 @@ def _run(command: str, arguments: list[str]) -> int:
         with naming_extras(f"port {command}"):
             return import_module(f"port.cli.{command}").main(arguments)
     except SystemExit as end:
-        if end.code in (0, None):  # --help was asked for, and its options are printed
+        if end.code in (0, None):  # --help was passed, and its text is printed
             print(f"{examples_of(command)}\n")
         raise

@@ -1,4 +1,4 @@
-"""Where two records differ: are the runs' options, their initial weights and their models the same, and if not, why?"""
+"""Finds out why two records differ: the runs' options, their initial weights, or their models."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from port.extras import require
 from port.judging import Status
 from port.named import arguments
 from port.records import Record
-from port.training import Outcome, told_before
+from port.training import Outcome, options_of_run
 from port.weights import largest_difference, load, read_arrays
 from side_by_side.config import Config
 from side_by_side.own import beside
 
 BATCH = 32
-"""How many samples of the training set both models are given."""
+"""How many samples of the training set both models are run on."""
 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """A run of `port train`'s that a record is of.
+    """A run of `port train` that a record belongs to.
 
     Attributes:
-        config: what it was told.
-        folder: of the run, with its initial weights.
+        config: the run's options.
+        folder: the run folder, with its initial weights.
     """
 
     config: Config
@@ -39,30 +39,33 @@ class TrainingRun:
 
     @property
     def initial(self) -> Path:
-        """The weights that both its sides begin with."""
+        """The initial weights of both sides."""
         return self.folder / "initial.safetensors"
 
 
 def with_causes(outcomes: Sequence[Outcome], config: Config, folder: Path) -> list[Outcome]:
-    """The outcomes, with what a check of both models from the run's initial weights says beside those that differ.
+    """Add to the outcomes that differ what a check of both models from the run's initial weights finds.
 
     Args:
-        outcomes: of the run.
-        config: of the run.
-        folder: of the run, with its initial weights.
+        outcomes: the run's outcomes.
+        config: the run's config.
+        folder: the run folder, with its initial weights.
     """
     run = TrainingRun(config, folder)
     differing = [outcome for outcome in outcomes if outcome.verdict.status is Status.DIFFER]
     if not differing or not run.initial.exists():
         return list(outcomes)
     hints, causes = _checked_hints(run, run)
-    return [_told(outcome, hints, causes) if outcome in differing else outcome for outcome in outcomes]
+    return [_with_hints(outcome, hints, causes) if outcome in differing else outcome for outcome in outcomes]
 
 
 def with_causes_at_hand(outcome: Outcome) -> Outcome:
-    """The same of two records alone, of one run of `port train`'s or of two: in which options and initial weights the
-    runs differ, and why the models do. Models are those of `port train` itself, or of a file beneath the folder that
-    one is in; no other is imported for having been named."""
+    """Find the causes from two records alone, of one run of `port train` or of two.
+
+    These are the options and initial weights in which the runs differ, and why the models do. Only models of
+    `port train` itself, or of a file below the current directory, are imported; no other model is imported because a
+    record names it.
+    """
     a, b = _run_of(outcome.torch), _run_of(outcome.jax)
     if outcome.verdict.status is not Status.DIFFER or a is None or b is None:
         return outcome
@@ -73,34 +76,34 @@ def with_causes_at_hand(outcome: Outcome) -> Outcome:
     if {outcome.torch.name, outcome.jax.name} == {"torch", "jax"} and is_here and jax.initial.exists():
         said, causes = _checked_hints(torch, jax)
         hints += said if causes or hints else []
-    return _told(outcome, hints, causes) if hints else outcome
+    return _with_hints(outcome, hints, causes) if hints else outcome
 
 
 def _run_of(record: Record) -> TrainingRun | None:
-    """The run that a record is of, as `port.training` lays it out."""
+    """Find the run that a record belongs to, by the folder layout of `port.training`."""
     folder = record.path.resolve().parent.parent
     try:
-        told = told_before(folder)
+        told = options_of_run(folder)
         paths = {name: Path(told[name]) for name in ("data_root", "out") if told.get(name) is not None}
         return TrainingRun(Config(**{**told, **paths}), folder)
-    except (PortError, TypeError):  # no run's folder, or another version's
+    except (PortError, TypeError):  # not a run folder, or another version's
         return None
 
 
 def _between(a: TrainingRun, b: TrainingRun) -> list[str]:
-    """In what two runs differ before they begin."""
+    """List how two runs differ before they begin."""
     if a.folder == b.folder:
         return []
     options, others = a.config.compared(), b.config.compared()
     apart = [name for name in options if options[name] != others[name]]
     said = [f"{name.replace('_', ' ')} ({_shown(options[name])} and {_shown(others[name])})" for name in apart]
-    hints = [f"the two runs have other options: {', '.join(said)}"] if said else []
+    hints = [f"the two runs have different options: {', '.join(said)}"] if said else []
     try:
         initial = [read_arrays(run.initial) for run in (a, b)]
     except PortError:
         return hints
     name, difference = largest_difference(*initial)
-    begin = f"the two runs begin with other weights: {name} differs by {difference:.1e}"
+    begin = f"the two runs begin with different weights: {name} differs by {difference:.1e}"
     return [*hints, begin] if difference > 0 else hints
 
 
@@ -109,20 +112,20 @@ def _shown(option: Any) -> str:
 
 
 def _checked_hints(torch: TrainingRun, jax: TrainingRun) -> tuple[list[str], tuple[Any, ...]]:
-    """What a check of one run's PyTorch model and another's (or its own) JAX model says, and the causes it names."""
+    """Check one run's PyTorch model against another's (or its own) JAX model; return hints, and the causes found."""
     try:
-        # Whatever fails here, the verdict is there.
+        # Whatever fails here, the verdict already exists.
         report = guarded(partial(_checked, torch, jax), "it did not run to its end")
     except PortError as error:
-        return [f"the two models by themselves cannot be checked: {str(error).splitlines()[0]}"], ()
+        return [f"the two models alone cannot be checked: {str(error).splitlines()[0]}"], ()
     if report.status is Status.AGREE:
         return ["the two models agree from the initial weights: look at the data, the loss and the optimizer"], ()
-    hints = [f"the two models differ by themselves: {cause}" for cause in report.causes] or [report.sentence]
+    hints = [f"the two models alone differ: {cause}" for cause in report.causes] or [report.sentence]
     return hints, report.causes
 
 
 def _is_here(reference: str) -> bool:
-    """Whether a model's file lies beneath the folder that one is in."""
+    """Whether a model's file is below the current directory."""
     try:
         source = beside(reference, ".py")
     except (ImportError, ValueError):
@@ -130,7 +133,7 @@ def _is_here(reference: str) -> bool:
     return source is not None and source.resolve().is_relative_to(Path.cwd())
 
 
-def _told(outcome: Outcome, first: list[str], causes: Sequence[Any]) -> Outcome:
+def _with_hints(outcome: Outcome, first: list[str], causes: Sequence[Any]) -> Outcome:
     verdict = outcome.verdict
     sentence = verdict.sentence
     if causes and verdict.first is not None and verdict.first.step is not None:
@@ -144,15 +147,15 @@ def _told(outcome: Outcome, first: list[str], causes: Sequence[Any]) -> Outcome:
 
 
 def _checked(torch: TrainingRun, jax: TrainingRun) -> Any:
-    """Check both models from the same initial weights, torch's run's, on the training set's first samples.
+    """Check both models from the same initial weights, those of torch's run, on the training set's first samples.
 
     Raises:
         MissingExtra: PyTorch is not installed.
-        UsageError: one model is the run's own and the other a person's.
+        UsageError: only one of the models is a user's.
     """
     require("the check of both models", torch=("torch", "psutil"))
     if (torch.config.torch_model is None) != (jax.config.jax_model is None):
-        raise UsageError("one is a model of port train's, the other is not")
+        raise UsageError("only one of them is a model of port train's own")
     images = load_examples(torch.config.dataset, torch.config.data_root, train=True).images[:BATCH]
     models = _own if torch.config.torch_model else _built_in
     theirs, ours, given, options = models(torch.config, jax.config, images)
@@ -164,7 +167,7 @@ def _checked(torch: TrainingRun, jax: TrainingRun) -> Any:
 
 
 def _own(torch: Config, jax: Config, images: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
-    """A person's two models, what torch's is given, and options of the check."""
+    """A user's two models, the inputs of torch's, and options of the check."""
     import numpy as np
 
     assert torch.torch_model is not None and jax.jax_model is not None
@@ -175,7 +178,7 @@ def _own(torch: Config, jax: Config, images: Any) -> tuple[Any, Any, Any, dict[s
 
 
 def _built_in(torch: Config, jax: Config, images: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
-    """The same of the trainers' own models, which scale their images themselves; on one replica."""
+    """The same for the trainers' own models, which scale their images themselves; on one replica."""
     import numpy as np
     from jax.random import key
 

@@ -1,4 +1,4 @@
-"""`port check`: a PyTorch and a Flax module side by side, and where and why they part."""
+"""`port check`: compares a PyTorch and a Flax module side by side: where and why they part."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Arguments:
-    """Say whether a Flax module is the same model as a PyTorch one: outputs, gradients, buffers after some steps, in
-    evaluation and in training, in float64. Where they differ, the first layer that does, going forward and going back,
+    """Check whether a Flax module is the same model as a PyTorch one: outputs, gradients, buffers after some steps, in
+    evaluation and in training, in float64. If they differ, it names the first layer that does, forward and backward,
     and what makes the two agree.
 
     Exits 0 if they agree, 1 if they differ, 2 on bad input, 4 if it cannot be judged.
@@ -41,39 +41,39 @@ class Arguments:
     flax: Annotated[Positional[str], arg(metavar="FLAX")]
     """MODULE:NAME of the Flax module, nnx or Linen"""
     input: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="SHAPE[:DTYPE]")] = ()
-    """an input, PyTorch's, as in 1,3,224,224 or 1,16:int64; once for each. Integers are drawn from 0 and 1"""
+    """an input of PyTorch's, as in 1,3,224,224 or 1,16:int64; repeat per input. Integers are drawn from 0 and 1"""
     inputs: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
-    """in its place, a function that gives them: a tensor, a tuple, or a dict of those by name"""
+    """instead, a function that returns the inputs: a tensor, a tuple, or a dict of arguments by name"""
     flax_inputs: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
-    """a function that gives the Flax module's, where they are not PyTorch's in another layout"""
+    """a function that returns the Flax module's inputs, if they are not PyTorch's in another layout"""
     kwargs: Annotated[str | None, arg(metavar="JSON")] = None
-    """arguments that both are built with, as in '{"width": 64}'; MODULE:NAME in its place is a dict or gives one"""
+    """constructor arguments of both, as in '{"width": 64}', or MODULE:NAME of a dict or a function that returns one"""
     torch_kwargs: Annotated[str | None, arg(metavar="JSON")] = None
-    """the PyTorch module's alone"""
+    """constructor arguments of the PyTorch module only"""
     flax_kwargs: Annotated[str | None, arg(metavar="JSON")] = None
-    """the Flax module's alone"""
+    """constructor arguments of the Flax module only"""
     torch_weights: Annotated[Path | None, arg(metavar="FILE")] = None
     """a checkpoint of the PyTorch module (never unpickled beyond tensors)"""
     flax_weights: Annotated[Path | None, arg(metavar="FILE")] = None
-    """a checkpoint of the Flax module: it is compared with PyTorch's first. Without one, Flax gets PyTorch's weights"""
+    """a checkpoint of the Flax module: first compared with PyTorch's. Without one, Flax gets PyTorch's weights"""
     mapping: Annotated[Path | None, arg(metavar="FILE")] = None
     """a mapping file (TOML) for models whose names differ"""
     rename: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="PATTERN=NAME")] = ()
     """rename torch's keys by a regular expression, as in 'blocks\\.(\\d+)=layers.\\1'"""
     fold: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="LAYER=C,H,W")] = ()
-    """reorder a linear layer's inputs that are flattened features, as in classifier.0=512,7,7"""
+    """reorder the inputs of a linear layer after a flatten, as in classifier.0=512,7,7"""
     layout: Literal["as-it-is", "channels-last"] | None = None
-    """of Flax's inputs; otherwise channels last where the first spatial layer takes them so"""
+    """the layout of Flax's inputs; by default channels last if the first spatial layer takes them so"""
     precision: Literal["float64", "float32"] = "float64"
     """float64 is the proof; in float32 faults below 1e-4 are not seen"""
     rtol: float | None = None
-    """relative limit of outputs, and ten times that of gradients; otherwise 1e-10 and 1e-9 (float32: 1e-4, 1e-3)"""
+    """relative limit of outputs, ten times that for gradients; by default 1e-10 and 1e-9 (float32: 1e-4, 1e-3)"""
     atol: float = 0.0
-    """below this absolute difference anything is equal"""
+    """absolute differences below it count as equal"""
     steps: int = 3
     """forward passes in training before running statistics are compared"""
     time_limit: Annotated[float, arg(metavar="SECONDS")] = TIME_LIMIT
-    """that the comparison may take, as estimated; else a smaller batch is compared, or a part, or nothing"""
+    """time limit of the comparison, by its estimate; beyond it a smaller batch is compared, or a part, or nothing"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
     """your own pairs: of layers, losses, operators, optimizers, schedules"""
     json: bool = False
@@ -81,14 +81,14 @@ class Arguments:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns its exit code."""
+    """Run the command; return its exit code."""
     given = tyro.cli(Arguments, prog="port check", args=arguments)
     if bool(given.input) == (given.inputs is not None):
-        raise UsageError("say what the models take: --input 1,3,32,32 for each tensor, or --inputs module:function")
+        raise UsageError("pass the models' inputs: --input 1,3,32,32 for each tensor, or --inputs module:function")
     is_flax = names_flax_module(given.torch, "TORCH") and names_flax_module(given.flax, "FLAX")
     if not is_flax:
         require("port check", torch=("torch", "psutil"))
-    # Here, not above: --help need not wait for JAX.
+    # Imported here, so that --help does not wait for JAX.
     from rich.console import Console
 
     from port.report.check_terminal import print_check
@@ -164,10 +164,10 @@ def _of_two_flax_modules(given: Arguments) -> CheckReport:
 
 
 def _models(given: Arguments) -> tuple[Any, Any, Any, Any]:
-    """Both modules with their weights, and the inputs of each; Flax's are None where they are PyTorch's.
+    """Load both modules with their weights, and the inputs of each; Flax's are None if they are PyTorch's.
 
     Raises:
-        PortError: whatever is wrong with them.
+        PortError: a module, its weights or its inputs are invalid.
     """
     both = keywords(given.kwargs, "--kwargs")
     theirs = built_torch_model(given.torch, both | keywords(given.torch_kwargs, "--torch-kwargs"), "TORCH")
@@ -180,7 +180,7 @@ def _models(given: Arguments) -> tuple[Any, Any, Any, Any]:
 
 
 def _with_weights(module: Any, given: Arguments, theirs: Any, inputs: Any) -> Any:
-    """An nnx module filled from its file; a Linen module with its variables."""
+    """Fill an nnx module from its file; return a Linen module with its variables."""
     from flax import linen
 
     if not isinstance(module, linen.Module):

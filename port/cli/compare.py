@@ -1,4 +1,4 @@
-"""`port compare A B [--control C …]`"""
+"""`port compare A B [--control C …]`: compares two records."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ from port.training import Outcome
 @dataclass(frozen=True)
 class Arguments:
     """Compare two records, step by step. Exits 0 if they were shown to be the same, 1 if they differ, 2 on bad input, 4
-    if it cannot be judged. Of records of port train's runs, one or two, that differ, it names the options and initial
-    weights that differ, checks the models where they are at hand, and names what makes them differ."""
+    if it cannot be judged. If records of one or two runs of port train differ, it names the options and initial weights
+    that differ, checks the models if they are available, and names what makes them differ.
+    """
 
     a: Positional[Path]
-    """a record: JSON lines, as port.Recorder writes them"""
+    """a record: JSON lines, as written by port.Recorder"""
     b: Positional[Path]
-    """the other"""
+    """the other record"""
     control: Annotated[UseAppendAction[tuple[tuple[Path, ...], ...]], arg(metavar="C [C …]")] = ()
-    """controls of A: the same run, its initial weights moved in their last places"""
+    """controls of A: the same run, with its initial weights perturbed in their last places"""
     precision: Annotated[str | None, arg(metavar="{float64,float32,bfloat16,float16}")] = None
-    """what to judge the records as, where they do not say it themselves"""
+    """the precision to judge the records in, if they do not name it"""
     html: Annotated[Path | None, arg(metavar="PAGE")] = None
-    """write a page with the curves of both, one file that any browser shows"""
+    """write a page with the curves of both, one file for any browser"""
     json: bool = False
     """print the result as JSON, for programs"""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns its exit code."""
+    """Run the command; return its exit code."""
     given = tyro.cli(Arguments, prog="port compare", args=arguments)
     if given.html is not None:
         require("port compare --html", report=("jinja2", "plotly"))

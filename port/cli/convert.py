@@ -1,4 +1,4 @@
-"""`port convert`: weights from a torch checkpoint to Flax, or back."""
+"""`port convert`: converts weights from a torch checkpoint to Flax, or back."""
 
 from __future__ import annotations
 
@@ -31,89 +31,89 @@ UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MI
 
 @dataclass(frozen=True)
 class Arguments:
-    """Convert a torch checkpoint to Flax variables, or back with --reverse. Nothing is written unless all of it is
-    right.
+    """Convert a torch checkpoint to Flax variables, or back with --reverse. Nothing is written unless everything
+    fits.
 
     Reads .pt, .pth, .bin, .ckpt and TorchScript (never unpickled beyond tensors), .safetensors, sharded index files,
-    .msgpack, .npz, Orbax, torch.distributed.checkpoint. The result's suffix says its format. A converted file says
-    itself how it was made: the way back needs neither model nor mapping, and gives every tensor bit for bit, under the
-    model's own names (without module. or _orig_mod.). Exits 0 if it is done, 2 if something does not fit.
+    .msgpack, .npz, Orbax, torch.distributed.checkpoint. The output's suffix sets its format. A converted file stores
+    how it was made: the way back needs neither model nor mapping, and restores every tensor bit for bit, under the
+    model's own names (without module. or _orig_mod.). Exits 0 if it succeeds, 2 if something does not fit.
     """
 
     source: Positional[Path]
     """the checkpoint: a file, an index file, or a folder (of the hub, Orbax, torch.distributed.checkpoint, PEFT)"""
     out: Annotated[str | None, arg(aliases=["-o"], metavar="PATH")] = None
-    """what to write; its suffix says the format: .safetensors (also without one), .npz, for Flax .msgpack, .orbax or a
+    """the output; its suffix sets the format: .safetensors (also without one), .npz, for Flax .msgpack, .orbax or a
     name that ends in / (Orbax), for torch .pt, .pth, .bin"""
     torch: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
     """the torch model, a class or a function that builds it, as in torchvision.models:resnet50"""
     flax: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
     """the Flax model, nnx or Linen; one of the two models is enough"""
     kwargs: Annotated[str | None, arg(metavar="JSON")] = None
-    """arguments that the models are built with, as in '{"width": 64}'; '{"config": {"@my_pkg.model:Config": {"n": 2}}}'
-    calls what is named, and MODULE:NAME in place of the JSON is a dict or a function that gives one"""
+    """constructor arguments of the models, as in '{"width": 64}'; '{"config": {"@my_pkg.model:Config": {"n": 2}}}'
+    calls the named class, and MODULE:NAME instead of JSON is a dict or a function that returns one"""
     torch_kwargs: Annotated[str | None, arg(metavar="JSON")] = None
-    """the torch model's alone"""
+    """constructor arguments of the torch model only"""
     flax_kwargs: Annotated[str | None, arg(metavar="JSON")] = None
-    """the Flax model's alone"""
+    """constructor arguments of the Flax model only"""
     input: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="SHAPE[:DTYPE]")] = ()
-    """a Linen model's example input, as in 1,32,32,3 or 1,16:int32; once for each"""
+    """a Linen model's example input, as in 1,32,32,3 or 1,16:int32; repeat per input"""
     reverse: bool = False
-    """from Flax to torch; a file that this command or port translate wrote needs no model for it"""
+    """from Flax to torch; needs no model for a file that this command or port translate wrote"""
     partial: bool = False
-    """take a file with a part of the model, as adapters or a backbone, and list what it lacks"""
+    """accept a file with a part of the model, as adapters or a backbone, and list what it lacks"""
     adapter: Annotated[Path | None, arg(metavar="FOLDER")] = None
     """a LoRA adapter in PEFT's format (adapter_config.json, adapter_model.safetensors), to merge into the weights"""
     widen: Annotated[str | None, arg(metavar="DTYPE")] = None
-    """widen weights of eight bits by the scales beside them, as to bfloat16; from float32 --reverse gives them back,
-    and with --widen too leaves them wide"""
+    """widen eight-bit weights by the scales beside them, as to bfloat16; --reverse restores them from float32, and
+    with --widen too keeps them wide"""
     format: Literal["safetensors", "msgpack", "orbax", "torch", "npz", "hf", "peft"] | None = None
-    """of what is written, where the name of --out has no suffix to say it; with --reverse hf: a folder that
-    transformers loads, peft: one of an adapter, that PEFT loads"""
+    """the output's format, if the name in --out has no suffix to set it; with --reverse hf: a folder that
+    transformers loads, peft: an adapter's folder that PEFT loads"""
     like: Annotated[Path | None, arg(metavar="FOLDER")] = None
-    """with --format hf, the model's folder whose config.json and tokenizer files are taken along; with peft, the
-    adapter's, whose adapter_config.json is"""
+    """with --format hf, the model's folder to copy config.json and tokenizer files from; with peft, the adapter's, to
+    copy adapter_config.json from"""
     mesh: Annotated[str | None, arg(metavar="AXIS=DEVICES")] = None
-    """write Orbax for a mesh, as in fsdp=8 or data=2,fsdp=4: each device's part of a tensor can be read alone. One axis
-    cuts a tensor along the longest of its axes that the devices divide"""
+    """write Orbax for a mesh, as in fsdp=8 or data=2,fsdp=4: each device can read its part of a tensor alone. A single
+    axis shards a tensor along its longest axis that the devices divide"""
     sharding: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="PATTERN=AXES")] = ()
-    """of the tensors whose path fits a regular expression, the first that does: by which axis of the mesh each of
-    theirs is cut, as in '.*kernel=fsdp,-' or 'embed.*=data+fsdp,tensor'; '.*=longest:fsdp' cuts the longest, '.*=-'
+    """sharding of the tensors whose path matches a regular expression, first match wins: the mesh axis for each of
+    their axes, as in '.*kernel=fsdp,-' or 'embed.*=data+fsdp,tensor'; '.*=longest:fsdp' shards the longest, '.*=-'
     none"""
     dtype: Annotated[str | None, arg(metavar="DTYPE")] = None
-    """cast floating tensors, as in bfloat16; otherwise every bit stays"""
+    """cast floating tensors, as to bfloat16; by default every bit is kept"""
     mapping: Annotated[Path | None, arg(metavar="FILE")] = None
     """a mapping file (TOML) for models whose names differ"""
     rename: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="PATTERN=NAME")] = ()
     """rename torch's keys by a regular expression, as in 'blocks\\.(\\d+)=layers.\\1'"""
     fold: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="LAYER=C,H,W")] = ()
-    """reorder a linear layer's inputs that are flattened features, as in classifier.0=512,7,7"""
+    """reorder the inputs of a linear layer after a flatten, as in classifier.0=512,7,7"""
     save_mapping: Annotated[Path | None, arg(metavar="FILE")] = None
-    """also write the whole mapping, to go the same way again or back"""
+    """also write the whole mapping, to repeat or reverse the conversion"""
     key: Annotated[str | None, arg(metavar="NAME")] = None
-    """where in a training checkpoint the state dict is, if it holds several"""
+    """the key of the state dict in a training checkpoint, if it has several"""
     optimizer: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
-    """also the optimizer in a training checkpoint: its class, as in torch.optim:AdamW; needs --torch"""
+    """also convert the optimizer in a training checkpoint: its class, as in torch.optim:AdamW; needs --torch"""
     optimizer_key: Annotated[str | None, arg(metavar="NAME")] = None
-    """where in the checkpoint the optimizer's state dict is, if it holds several"""
+    """the key of the optimizer's state dict in the checkpoint, if it has several"""
     scheduler: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
-    """also the optimizer's scheduler: its class, as in torch.optim.lr_scheduler:CosineAnnealingLR"""
+    """also convert the optimizer's scheduler: its class, as in torch.optim.lr_scheduler:CosineAnnealingLR"""
     scheduler_key: Annotated[str | None, arg(metavar="NAME")] = None
-    """where in the checkpoint the scheduler's state dict is, if it holds several"""
+    """the key of the scheduler's state dict in the checkpoint, if it has several"""
     steps_per_epoch: Annotated[int | None, arg(metavar="N")] = None
-    """updates to a step of the scheduler; otherwise it is stepped with every update"""
+    """updates per step of the scheduler; by default it is stepped with every update"""
     step: Annotated[int | None, arg(metavar="N")] = None
-    """updates since the scheduler was made, where the checkpoint and its optimizer do not count them"""
+    """updates since the scheduler was made, if the checkpoint and its optimizer do not count them"""
     schedule: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
-    """in a scheduler's place, the function from the update to the learning rate by which the training loop sets it"""
+    """instead of a scheduler, the function from update to learning rate by which the training loop sets it"""
     steps: Annotated[int | None, arg(metavar="N")] = None
-    """for how many updates the schedule's function is called beforehand, where JAX cannot trace it"""
+    """how many updates to evaluate the schedule's function for beforehand, if JAX cannot trace it"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
     """your own pairs: of layers, losses, operators, optimizers, schedules"""
     max_shard_size: Annotated[str | None, arg(metavar="SIZE")] = None
-    """write several safetensors files of at most this size and an index, as in 5GB; of --format hf it is 5GB"""
+    """write several safetensors files of at most this size and an index, as in 5GB; --format hf defaults to 5GB"""
     overwrite: bool = False
-    """replace what is there"""
+    """replace existing files"""
     dry_run: bool = False
     """print the mapping as a table; write nothing"""
     json: bool = False
@@ -121,13 +121,13 @@ class Arguments:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns its exit code."""
+    """Run the command; return its exit code."""
     given = tyro.cli(Arguments, prog="port convert", args=arguments)
     if (given.out is None) != given.dry_run:
-        raise UsageError("say where to write with -o PATH, or --dry-run to write nothing; one of them")
+        raise UsageError("pass -o PATH to write the result, or --dry-run to write nothing; one of them")
     if given.dry_run and given.save_mapping is not None:
-        raise UsageError("--dry-run writes nothing, and so no --save-mapping either: leave one of them out")
-    # Here, not above: --help need not wait for JAX.
+        raise UsageError("--dry-run writes nothing, so it excludes --save-mapping: leave one of them out")
+    # Imported here, so that --help does not wait for JAX.
     from rich.console import Console
 
     from port.report import print_conversion
@@ -176,7 +176,7 @@ def main(arguments: Sequence[str]) -> int:
 
         print(printed(result_of_conversion(done)))
         return 0
-    # In a file or a pipe a line is as long as it is: no name is broken.
+    # In a file or a pipe, lines are not wrapped: no name is broken.
     console = Console() if sys.stdout.isatty() else Console(width=10_000)
     print_conversion(done, given.source, console, table=given.dry_run)
     if moving is not None and moving.source:
@@ -190,31 +190,31 @@ def _without(names: str, taken: Sequence[str]) -> str:
 
 
 def _check_optimizer(given: Arguments, torch: Any) -> None:
-    """Raise UsageError for options of an optimizer that cannot be."""
+    """Raise UsageError for inconsistent options of an optimizer."""
     own = (given.scheduler_key, given.steps_per_epoch, given.step if given.schedule is None else None)
     if given.scheduler is None and own != (None, None, None):
         raise UsageError(
-            "--scheduler-key, --steps-per-epoch and --step are the scheduler's: say its class, with --scheduler"
+            "--scheduler-key, --steps-per-epoch and --step belong to the scheduler: pass its class, with --scheduler"
         )
     if given.steps is not None and (given.steps < 1 or given.schedule is None):
-        raise UsageError("--steps is how many updates the function of --schedule is called for: 1 or more, with it")
+        raise UsageError("--steps is how many updates to evaluate the function of --schedule for: 1 or more, with it")
     if given.schedule is not None and (given.scheduler is not None or given.optimizer is None):
-        raise UsageError("--schedule stands in a --scheduler's place, beside --optimizer: give it so")
+        raise UsageError("--schedule replaces --scheduler, and needs --optimizer: pass it so")
     if given.steps_per_epoch is not None and given.steps_per_epoch < 1:
         raise UsageError(f"--steps-per-epoch must be at least 1, got {given.steps_per_epoch}")
     if given.step is not None and given.step < 0:
         raise UsageError(f"--step must be at least 0, got {given.step}")
     if given.optimizer is None:
         if given.optimizer_key is not None:
-            raise UsageError("--optimizer-key says where the optimizer is; say its class too, with --optimizer")
+            raise UsageError("--optimizer-key says where the optimizer is; pass its class too, with --optimizer")
         if given.scheduler is not None:
-            raise UsageError("--scheduler is the optimizer's: say the optimizer's class too, with --optimizer")
+            raise UsageError("--scheduler belongs to the optimizer: pass the optimizer's class too, with --optimizer")
     elif torch is None or given.reverse:
-        raise UsageError("--optimizer needs --torch, whose parameters it trains, and goes from torch to Flax alone")
+        raise UsageError("--optimizer needs --torch, whose parameters it trains, and converts only from torch to Flax")
 
 
 def _optimizer(given: Arguments, torch: Any, checkpoint: Checkpoint) -> MovedOptimizer | None:
-    """What moves the checkpoint's optimizer beside its weights; None if that is not asked for."""
+    """Convert the checkpoint's optimizer beside its weights; None if that is not requested."""
     if given.optimizer is None:
         return None
     from port.optim.moving import MovedOptimizer

@@ -1,4 +1,4 @@
-"""`port diff [LESSON | A B] [--html SITE | --table | --tutorials]`"""
+"""`port diff [LESSON | A B] [--html SITE | --table | --tutorials]`: shows two sources side by side."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os.path import exists  # False of what is no path at all
+from os.path import exists  # returns False for invalid paths
 from pathlib import Path
 from typing import Annotated
 
@@ -41,28 +41,28 @@ TABLE_WIDTH = 160  # columns of a table in a file or a pipe
 
 @dataclass(frozen=True)
 class Arguments:
-    """Two sources beside each other, definition by definition: a lesson's two files, or any two. Without either, lists
+    """Show two sources side by side, definition by definition: a lesson's two files, or any two. Without either, list
     the lessons in reading order.
 
-    Between the columns, | is a line that is said otherwise, < and > are lines of one side alone. Exits 0, or 2 on bad
+    Between the columns, | marks a line that was changed, < and > lines of one side only. Exits 0, or 2 on bad
     input.
     """
 
     what: Annotated[Positional[tuple[str, ...]], arg(metavar="[LESSON | A B]", help_behavior_hint="")] = ()
     """a lesson's name, or two files"""
     html: Annotated[Path | None, arg(metavar="SITE")] = None
-    """write it as a static site into this folder, and the differences, old tutorials and the cheat sheet with it;
-    without a lesson or files, the whole tour"""
+    """write a static site into this folder, with the guides, the reference, the differences, old tutorials and the
+    cheat sheet; without a lesson or files, the whole tour"""
     table: bool = False
     """print where the two frameworks silently differ, with the remedy and the test that shows it"""
     tutorials: bool = False
-    """print what old JAX tutorials say, and how it is said today"""
+    """print what old JAX tutorials use, and what replaced it"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
     """your own pairs, of layers, operators, optimizers or schedules, for the site's cheat sheet"""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns its exit code."""
+    """Run the command; return its exit code."""
     given = tyro.cli(Arguments, prog="port diff", args=arguments)
     _check(given)
     if given.table or given.tutorials:
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
     if (account := _account(given.what)) is not None:
         print(account, end="\n\n")
     alignment = align(*_sources(given.what))
-    # In a file or a pipe the columns are as wide as the lines, unless a width is given.
+    # In a file or a pipe the columns are as wide as the lines, unless a width is set.
     print_alignment(alignment, Console() if _has_width() else Console(width=whole_width(alignment)))
     return 0
 
@@ -90,12 +90,12 @@ def _check(given: Arguments) -> None:
     if len(given.what) > 2:
         raise UsageError(f"port diff takes a lesson, or two files; got {len(given.what)} arguments")
     if sum((given.table, given.tutorials, given.html is not None)) > 1:
-        raise UsageError("--table, --tutorials and --html are three things to ask for: give one of them")
+        raise UsageError("--table, --tutorials and --html exclude each other: pass only one of them")
     if given.pairs is not None and given.html is None:
-        raise UsageError("--pairs is for the cheat sheet of the site: say where to write that, with --html SITE")
+        raise UsageError("--pairs is for the cheat sheet of the site: pass its folder too, with --html SITE")
     if given.what and (given.table or given.tutorials):
         raise UsageError(
-            f"{'--table' if given.table else '--tutorials'} prints all of it; give no lesson or files with it"
+            f"{'--table' if given.table else '--tutorials'} prints all of it; pass no lesson or files with it"
         )
 
 
@@ -104,7 +104,7 @@ def _sources(what: tuple[str, ...]) -> tuple[SourceText, SourceText]:
 
 
 def _account(what: tuple[str, ...]) -> str | None:
-    """What the PyTorch file does, line by line, where the other is a folder that `port script` wrote."""
+    """The account of the PyTorch file, line by line, if the other is a folder that `port script` wrote."""
     if len(what) == 1:
         return _lesson(*what).account()
     return account_in(Path(what[1])) if is_written_folder(Path(what[1])) else None

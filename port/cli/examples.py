@@ -1,24 +1,23 @@
-"""Examples of each command, as ``--help`` prints them: what it is for → what one types."""
+"""Examples of each command, as ``--help`` prints them: purpose → command line."""
 
 from __future__ import annotations
 
 EXAMPLES: dict[str, dict[str, str]] = {
     "convert": {
         "a checkpoint to Flax": "port convert resnet50.pth --torch torchvision.models:resnet50 -o resnet50.safetensors",
-        "what would become of each tensor; nothing is written": "port convert ckpt.pth --torch my_pkg:Net --dry-run",
+        "preview every tensor's conversion; writes nothing": "port convert ckpt.pth --torch my_pkg:Net --dry-run",
         "a model that is built from a configuration": "port convert ckpt.pt --torch model:GPT -o out.safetensors "
         """--kwargs '{"config": {"@model:GPTConfig": {"n_layer": 6}}}'""",
         "with the optimizer's state": "port convert ckpt.pt --torch my_pkg:Net --optimizer torch.optim:AdamW "
         "-o params --format orbax",
     },
     "translate": {
-        "a model of torchvision's": "port translate torchvision.models:resnet18 --input 1,3,224,224 -o ported",
-        "yours, with its weights": "port translate my_pkg.model:Net --weights net.pth --input 8,16:int64 -o ported",
-        "what has no pair": "port translate my_pkg.model:Net --inputs my_pkg.model:example --dry-run",
+        "a torchvision model": "port translate torchvision.models:resnet18 --input 1,3,224,224 -o ported",
+        "your model, with weights": "port translate my_pkg.model:Net --weights net.pth --input 8,16:int64 -o ported",
+        "list what has no pair": "port translate my_pkg.model:Net --inputs my_pkg.model:example --dry-run",
     },
     "check": {
-        "a port by hand, on PyTorch's weights": "port check torchvision.models:resnet18 my_pkg.resnet:ResNet18 "
-        "--input 2,3,64,64",
+        "a hand-written port": "port check torchvision.models:resnet18 my_pkg.resnet:ResNet18 --input 2,3,64,64",
         "two checkpoints": "port check model:GPT model_jax:GPT --kwargs model:config --input 2,16:int64 "
         "--torch-weights gpt.pt --flax-weights gpt.safetensors",
         "two nnx modules, without PyTorch": "port check my_pkg.first:Net my_pkg.second:Net --input 4,16",
@@ -34,15 +33,15 @@ EXAMPLES: dict[str, dict[str, str]] = {
     },
     "train": {
         "our convnet on handwritten digits": "port train --model convnet --optimizer adam --steps 500",
-        "a model of yours beside its translation": "port train --torch-model my_pkg.model:Net "
+        "your model and its translation": "port train --torch-model my_pkg.model:Net "
         "--jax-model ported/net.py:Net --steps 200",
-        "scripts of yours, which record with port.Recorder": "port train --torch-script mine_torch.py "
+        "your scripts, which record with port.Recorder": "port train --torch-script mine_torch.py "
         "--jax-script mine_jax.py -- --steps 100",
     },
     "script": {
         "what a script does, and its update in JAX": "port script train.py -- --epochs 2 --lr 1e-3",
         "only the account, line by line": "port script train.py --observe-only -- --epochs 2 --lr 1e-3",
-        "one that runs as a module, where you stand": "port script -m my_pkg.train --observe-only -o seen "
+        "a script run as a module, in the current folder": "port script -m my_pkg.train --observe-only -o seen "
         "-- --config c.yml",
         "more updates, as data": "port script train.py --observe-only --watch 12 --json",
     },
@@ -73,11 +72,11 @@ EXAMPLES: dict[str, dict[str, str]] = {
 
 
 def examples_of(command: str) -> str:
-    """The lines that stand below a command's options."""
+    """The examples printed below a command's options."""
     lines = (f"  {command_line}\n      {purpose}" for purpose, command_line in EXAMPLES[command].items())
     return "examples:\n" + "\n".join(lines)
 
 
 def first_examples() -> str:
-    """One of each command."""
+    """One example of each command."""
     return "examples:\n" + "\n".join(f"  {next(iter(lines.values()))}" for lines in EXAMPLES.values())

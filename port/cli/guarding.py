@@ -1,4 +1,4 @@
-"""A fault of ours on the command line: one message, and no traceback."""
+"""Reports unexpected errors of port itself as one message, without a traceback."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Made = TypeVar("Made")
 
 
 def guarded(work: Callable[[], Made], what: str, advice: str = "") -> Made:
-    """The work's result.
+    """Run ``work`` and return its result.
 
     Args:
-        work: to do.
-        what: did not happen, where it fails: "net:Net could not be translated".
+        work: the function to run.
+        what: what failed, for the message: "net:Net could not be translated".
         advice: what else to try.
 
     Raises:
-        PortError: what it was refused for, or that it failed: a fault of ours, said in one line.
+        PortError: raised by ``work``, or made of any other error, which is a bug of port: in one line.
     """
     try:
         with naming_extras("this command"):
@@ -35,12 +35,12 @@ def guarded(work: Callable[[], Made], what: str, advice: str = "") -> Made:
         last = traceback.extract_tb(error.__traceback__)[-1]
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise NoPair(
-            f"{what}, and that is a fault of port's: {type(error).__name__}: "
+            f"{what}, because of a bug in port: {type(error).__name__}: "
             f"{lines[0][:300] if lines else 'no message'} ({Path(last.filename).name}:{last.lineno}). "
             f"{advice}please report it"
         ) from error
 
 
 def said_beforehand(what: str) -> None:
-    """Say what is to come, beside what the command prints for programs."""
+    """Announce a step, without mixing it into output for programs."""
     print(f"{what} …", file=sys.stderr, flush=True)

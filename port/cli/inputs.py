@@ -1,4 +1,4 @@
-"""Options that say what a model takes: ``--input`` for each tensor, or ``--inputs`` for a function that gives them."""
+"""Options for a model's inputs: ``--input`` for each tensor, or ``--inputs`` for a function that returns them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from port.named import named, named_shape
 
 
 def inputs_from_options(shapes: Sequence[str], function: str | None) -> Any:
-    """A tuple of positional arguments, or a dict of those by name.
+    """Return a tuple of positional arguments, or a dict of arguments by name.
 
     Args:
         shapes: ``1,3,224,224`` or ``1,16:int64``, one for each tensor.
-        function: ``module:name`` of a function that gives them, in place of the shapes.
+        function: ``module:name`` of a function that returns them, instead of shapes.
 
     Raises:
-        UsageError: no shape, no such function, one that fails, or one that gives both kinds of arguments.
+        UsageError: an invalid shape, a function that does not exist or fails, or one that returns both kinds of
+        arguments.
     """
     from port.translation.frontend.example_inputs import arguments, drawn
 
@@ -28,7 +29,7 @@ def inputs_from_options(shapes: Sequence[str], function: str | None) -> Any:
         return drawn(*shapes)[0]
     args, kwargs = arguments(called(named(function, "--inputs"), {}, function, "--inputs"))
     if args and kwargs:
-        raise UsageError("--inputs gives both positional arguments and some by name; give all of them by name")
+        raise UsageError("--inputs returns both positional arguments and some by name; return all of them by name")
     return kwargs or args
 
 

@@ -1,4 +1,4 @@
-"""`port match`: the mapping between a torch and a Flax model that were written apart, proposed and proved."""
+"""`port match`: proposes and proves the mapping between a torch and a Flax model that were written separately."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ from port.named import arguments as keywords
 
 @dataclass(frozen=True)
 class Arguments:
-    """Propose the mapping between a PyTorch and a Flax model that were written apart, and prove it.
+    """Propose the mapping between a PyTorch and a Flax model that were written separately, and prove it.
 
-    Layers are matched by your rules, kind and shape, names, and the order of their calls; where these do not decide, by
+    Layers are matched by your rules, kind and shape, names, and the order of their calls; if these do not decide, by
     what both models compute with the same random weights. Then both are compared, outputs and gradients, with torch's
-    weights moved over. What two possibilities agree with is listed, never guessed.
+    weights converted. Where two possibilities remain, both are listed, never guessed.
     Exits 0 if the mapping is proved; 1 if one is proposed and the two models differ with it; 4 if something stays open
     or cannot be judged; 2 for models or inputs that cannot be used.
     """
 
     torch: Annotated[Positional[str], arg(metavar="TORCH")]
-    """torch's model, MODULE:NAME or FILE.py:NAME: a class, a function that gives a module, or a module"""
+    """the torch model, MODULE:NAME or FILE.py:NAME: a class, a function that returns a module, or a module"""
     flax: Annotated[Positional[str], arg(metavar="FLAX")]
-    """Flax's, nnx or Linen, in the same way"""
+    """the Flax model, nnx or Linen, in the same way"""
     kwargs: Annotated[str | None, arg(metavar="JSON")] = None
-    """arguments that both are built with, as in '{"width": 64}'; '{"config": {"@my_pkg.model:Config": {"n": 2}}}' calls
-    what is named, and MODULE:NAME in place of the JSON is a dict or a function that gives one"""
+    """constructor arguments of both, as in '{"width": 64}'; '{"config": {"@my_pkg.model:Config": {"n": 2}}}' calls
+    the named class, and MODULE:NAME instead of JSON is a dict or a function that returns one"""
     torch_kwargs: Annotated[str | None, arg(metavar="JSON")] = None
-    """the torch model's alone"""
+    """constructor arguments of the torch model only"""
     flax_kwargs: Annotated[str | None, arg(metavar="JSON")] = None
-    """the Flax model's alone"""
+    """constructor arguments of the Flax model only"""
     input: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="SHAPE[:DTYPE]")] = ()
-    """an input of torch's, as in 1,3,224,224 or 2,16:int64; once for each. Spatial ones are moved to channels last for
-    Flax. Integers are drawn from 0 and 1"""
+    """an input of the torch model, as in 1,3,224,224 or 2,16:int64; repeat per input. Spatial ones are moved to
+    channels last for Flax. Integers are drawn from 0 and 1"""
     inputs: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
-    """in its place, a function that gives them: a tensor, a tuple, or a dict of those by name"""
+    """instead, a function that returns the inputs: a tensor, a tuple, or a dict of arguments by name"""
     mapping: Annotated[Path | None, arg(metavar="FILE")] = None
-    """a mapping file (TOML) with what you know: [[rename]], [fold], [[rule]], keep; it comes first"""
+    """a mapping file (TOML) with what you know: [[rename]], [fold], [[rule]], keep; it takes precedence"""
     rename: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="PATTERN=NAME")] = ()
-    """the same of torch's names, by a regular expression, as in 'blocks\\.(\\d+)=layers.\\1'"""
+    """rename torch's keys by a regular expression, as in 'blocks\\.(\\d+)=layers.\\1'"""
     out: Annotated[Path | None, arg(aliases=["-o"], metavar="FILE")] = None
-    """write the mapping, which port convert --mapping and port.check(rename=…) read; what is open stands in it as
+    """write the mapping, which port convert --mapping and port.check(rename=…) read; what stays open is in it as
     comments"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
     """your own pairs: of layers, losses, operators, optimizers, schedules"""
@@ -61,14 +61,14 @@ class Arguments:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns its exit code."""
+    """Run the command; return its exit code."""
     given = tyro.cli(Arguments, prog="port match", args=arguments)
     if bool(given.input) == (given.inputs is not None):
-        raise UsageError("say what torch's model takes: --input 1,3,224,224 for each tensor, or --inputs MODULE:NAME")
+        raise UsageError("pass the torch model's inputs: --input 1,3,224,224 for each tensor, or --inputs MODULE:NAME")
     if given.out is not None and given.out.is_dir():
         raise UsageError(f"-o {given.out} is a folder: name a file, as in {given.out}/mapping.toml")
     require("port match", torch=("torch", "psutil"))
-    # Here, not above: --help need not wait for JAX.
+    # Imported here, so that --help does not wait for JAX.
     from rich.console import Console
 
     from port.matching import match
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _flax(reference: str, options: dict[str, Any], module: Any, inputs: Any) -> Any:
-    """An nnx module; or a Linen module with variables, drawn for the inputs."""
+    """Return an nnx module, or a Linen module with variables that are initialized for the inputs."""
     from flax import linen
 
     built = built_flax_model(reference, options, "FLAX")

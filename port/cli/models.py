@@ -1,4 +1,4 @@
-"""A model named on the command line, ``package.module:name``: found and built, without its weights' memory."""
+"""Finds and builds a model named on the command line, ``package.module:name``, without memory for its weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from port.weights.sources import is_torch
 
 
 def torch_model(reference: str, arguments: dict[str, Any]) -> Any:
-    """A torch module, built on the meta device: structure without memory.
+    """Build a torch module on the meta device: structure without memory.
 
     Raises:
         UsageError: it cannot be found or built.
@@ -35,22 +35,22 @@ def torch_model(reference: str, arguments: dict[str, Any]) -> Any:
     if _is_flaxs(made if isinstance(made, type) else type(made)):
         raise UsageError(f"--torch: {reference} is a Flax module: use --flax")
     try:
-        # Without memory torch warns of every value that a constructor sets or loads, though none matters here.
+        # On the meta device torch warns of every value that a constructor sets or loads, which does not matter here.
         with torch.device("meta"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             module = made(**arguments)
     except Exception:
-        # A constructor that looks at values (`.item()`) needs real ones.
+        # A constructor that reads values (`.item()`) needs real ones.
         module = _built(made, arguments, reference, "--torch")
     if _is_flaxs(type(module)):
-        raise UsageError(f"--torch: {reference} gives a Flax module: use --flax")
+        raise UsageError(f"--torch: {reference} returns a Flax module: use --flax")
     if not isinstance(module, torch.nn.Module):
-        raise UsageError(f"--torch: {reference} gives a {type(module).__qualname__}, no torch.nn.Module")
+        raise UsageError(f"--torch: {reference} returns a {type(module).__qualname__}, not a torch.nn.Module")
     return module
 
 
 def flax_model(reference: str, arguments: dict[str, Any]) -> Any:
-    """An nnx module without memory, or a Linen module.
+    """Build an nnx module without memory, or a Linen module.
 
     Raises:
         UsageError: it cannot be found or built.
@@ -64,7 +64,7 @@ def flax_model(reference: str, arguments: dict[str, Any]) -> Any:
         return _built(made, arguments, reference, "--flax")
 
     def build(**given: Any) -> Any:
-        # The streams are made here, inside the trace: nnx refuses to draw from those of another.
+        # The streams are made inside the trace: nnx does not draw from those of another trace.
         return made(**given, rngs=nnx.Rngs(0)) if _wants_rngs(made) else made(**given)
 
     try:
@@ -72,12 +72,12 @@ def flax_model(reference: str, arguments: dict[str, Any]) -> Any:
     except Exception:
         module = _built(build, arguments, reference, "--flax")
     if not isinstance(module, nnx.Module | linen.Module):
-        raise UsageError(f"--flax: {reference} gives a {type(module).__qualname__}, no nnx or Linen module")
+        raise UsageError(f"--flax: {reference} returns a {type(module).__qualname__}, not an nnx or Linen module")
     return module
 
 
 def flax_arguments(reference: str, arguments: dict[str, Any]) -> SaidArguments:
-    """What an nnx module's constructor is given, for its weights file; nothing where something else makes it."""
+    """The constructor arguments of an nnx module, for its weights file; empty if something else makes it."""
     from flax import nnx
 
     made = named(reference, "--flax")
@@ -87,13 +87,13 @@ def flax_arguments(reference: str, arguments: dict[str, Any]) -> SaidArguments:
 
 
 def built_torch_model(reference: str, arguments: dict[str, Any], option: str, *, files: bool = True) -> Any:
-    """A torch module with its weights, those that it is built with at seed 0.
+    """Build a torch module with the weights that its constructor draws at seed 0.
 
     Args:
         reference: ``module:name``, or ``file.py:name``.
-        arguments: of its constructor.
-        option: which gave it, for a message.
-        files: whether a file may be named.
+        arguments: its constructor's arguments.
+        option: the option it was passed to, for error messages.
+        files: whether a file is allowed.
 
     Raises:
         UsageError: it cannot be found or built.
@@ -102,24 +102,25 @@ def built_torch_model(reference: str, arguments: dict[str, Any], option: str, *,
 
     made = named(reference, option, files=files)
     if _is_flaxs(made if isinstance(made, type) else type(made)):
-        raise UsageError(f"{option}: {reference} is a Flax module, and a PyTorch module belongs there")
+        raise UsageError(f"{option}: {reference} is a Flax module, but must be a PyTorch module")
     if isinstance(made, torch.nn.Module):
         if arguments:
             raise UsageError(f"{reference} is a module already, and takes no --kwargs")
         return made
     if not callable(made):
         raise UsageError(
-            f"{option}: {reference} is {described(made)}: a class or a function that gives a module is needed"
+            f"{option}: {reference} is {described(made)}: a class or a function that returns a module is needed"
         )
     module = called(made, arguments, reference, option)
     if not isinstance(module, torch.nn.Module):
-        raise UsageError(f"{option}: {reference} gives {described(module)}, and no torch.nn.Module")
+        raise UsageError(f"{option}: {reference} returns {described(module)}, not a torch.nn.Module")
     return module
 
 
 def built_flax_model(reference: str, arguments: dict[str, Any], option: str) -> Any:
-    """An nnx module with its weights, drawn with seed 0 where it takes ``rngs``; or a Linen module, which has none, or
-    (Linen module, variables).
+    """Build an nnx module with weights drawn at seed 0, if it takes ``rngs``.
+
+    Or a Linen module, which has no weights, or (Linen module, variables).
 
     Raises:
         UsageError: it cannot be found or built.
@@ -130,34 +131,34 @@ def built_flax_model(reference: str, arguments: dict[str, Any], option: str) -> 
     if isinstance(made, nnx.Module | linen.Module):
         return made
     if is_torch(made) or (isinstance(made, type) and "torch.nn.modules.module" in {b.__module__ for b in made.__mro__}):
-        raise UsageError(f"{option}: {reference} is a PyTorch module, and a Flax module belongs there")
+        raise UsageError(f"{option}: {reference} is a PyTorch module, but must be a Flax module")
     if not callable(made):
         raise UsageError(
-            f"{option}: {reference} is {described(made)}: a class or a function that gives a module is needed"
+            f"{option}: {reference} is {described(made)}: a class or a function that returns a module is needed"
         )
     wants = _wants_rngs(made) and not _is_linen(made) and "rngs" not in arguments
     module = called(made, arguments, reference, option, **({"rngs": nnx.Rngs(0)} if wants else {}))
     is_pair = isinstance(module, tuple) and len(module) == 2 and isinstance(module[0], linen.Module)
     if not is_pair and not isinstance(module, nnx.Module | linen.Module):
-        raise UsageError(f"{option}: {reference} gives {described(module)}, no nnx or Linen module")
+        raise UsageError(f"{option}: {reference} returns {described(module)}, not an nnx or Linen module")
     return module
 
 
 def called(function: Callable[..., Any], options: dict[str, Any], reference: str, option: str, **more: Any) -> Any:
-    """Call what is the user's own, with torch's generator at seed 0.
+    """Call a user's function, with torch's generator at seed 0.
 
     Args:
-        function: the user's.
-        options: its arguments by name.
-        reference: its name, for a message.
-        option: the option that gave it, likewise.
-        more: arguments that the user did not give.
+        function: the user's function.
+        options: its keyword arguments from the user.
+        reference: its name, for error messages.
+        option: the option it was passed to, for error messages.
+        more: arguments that the user did not pass.
 
     Raises:
-        UsageError: it fails.
+        UsageError: the call fails.
     """
     if not callable(function):
-        raise UsageError(f"{option}: {reference} is {described(function)}, and cannot be called")
+        raise UsageError(f"{option}: {reference} is {described(function)}, which cannot be called")
     try:
         with _torch_at_seed_zero():
             return function(**options, **more)
@@ -185,10 +186,10 @@ def _torch_at_seed_zero() -> Iterator[None]:
 
 
 def example_inputs(shapes: tuple[str, ...]) -> Any:
-    """Abstract inputs: ``1,32,32,3`` is a float32 array of that shape, ``1,16:int32`` one of whole numbers.
+    """Make abstract inputs: ``1,32,32,3`` is a float32 array of that shape, ``1,16:int32`` one of integers.
 
     Raises:
-        UsageError: no shape, or no dtype.
+        UsageError: an invalid shape or dtype.
     """
     import jax
     import jax.numpy as jnp
@@ -200,16 +201,16 @@ def example_inputs(shapes: tuple[str, ...]) -> Any:
             inputs.append(jax.ShapeDtypeStruct(sizes, jnp.dtype(name)))
         except TypeError as error:
             raise UsageError(
-                f"an input is a shape, or one with a dtype of numpy's, as in 1,16:int32; got {text!r}"
+                f"an input is a shape, optionally with a numpy dtype, as in 1,16:int32; got {text!r}"
             ) from error
     return tuple(inputs) or None
 
 
 def register_pairs(path: Path) -> None:
-    """Run a user's file of pairs: it calls `port.register` itself, or names them in ``PAIRS``.
+    """Run a user's file of pairs: it calls `port.register` itself, or lists them in ``PAIRS``.
 
     Raises:
-        UsageError: the file is not there, or fails; a pair that is refused.
+        UsageError: the file does not exist, or fails; a pair that is rejected.
     """
     spec = spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.is_file():
@@ -219,7 +220,7 @@ def register_pairs(path: Path) -> None:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise UsageError(f"--pairs: {path} fails: {_told(error)}") from error
+        raise UsageError(f"--pairs: {path} fails: {_reason(error)}") from error
     for pair in getattr(module, "PAIRS", ()):
         try:
             register(pair)
@@ -233,7 +234,7 @@ def _built(made: Callable[..., Any], arguments: dict[str, Any], reference: str, 
     except Exception as error:
         given = json.dumps(arguments, default=repr)
         more = f"\n{advice(made, '--kwargs')}" if isinstance(error, TypeError | AttributeError) else ""
-        raise UsageError(f"{option}: {reference} cannot be built with {given}: {_told(error)}{more}") from error
+        raise UsageError(f"{option}: {reference} cannot be built with {given}: {_reason(error)}{more}") from error
 
 
 def names_flax_module(reference: str, option: str) -> bool:
@@ -253,7 +254,7 @@ def is_linen_model(made: Any) -> bool:
 
 
 def _is_flaxs(cls: type) -> bool:
-    """Whether a class is a Flax module's; imports no Flax."""
+    """Whether a class is a Flax module's; does not import Flax."""
     families = {f"{base.__module__}.{base.__qualname__}" for base in cls.__mro__}
     return bool(families & {"flax.nnx.module.Module", "flax.linen.module.Module"})
 
@@ -266,11 +267,11 @@ def _is_linen(made: Any) -> bool:
 
 def _wants_rngs(made: Any) -> bool:
     try:
-        # A class of nnx's takes anything by its metaclass: what its __init__ takes counts.
+        # The metaclass of nnx accepts any arguments: the signature of __init__ counts.
         return "rngs" in inspect.signature(made.__init__ if isinstance(made, type) else made).parameters  # type: ignore[misc]
     except (TypeError, ValueError):
         return False
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Options that say how two models' names and layouts belong together: ``--mapping``, ``--rename``, ``--fold``."""
+"""Options for two models' names and layouts: ``--mapping``, ``--rename``, ``--fold``."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from port.mapping import Mapping, Rules, read_mapping
 
 
 def rules_from(mapping: Path | None, rename: Sequence[str], fold: Sequence[str]) -> Any:
-    """A whole mapping, or rules; None where nothing is given.
+    """Read a whole mapping, or rules; None if no option is passed.
 
     Args:
         mapping: a mapping file.
-        rename: ``PATTERN=NAME`` of each renaming; they come before the file's.
-        fold: ``LAYER=C,H,W`` of each fold.
+        rename: ``PATTERN=NAME`` for each renaming; they come before the file's.
+        fold: ``LAYER=C,H,W`` for each fold.
 
     Raises:
-        UsageError: something that is not of its form, or rules beside a whole mapping.
+        UsageError: an option has an invalid form, or rules are combined with a whole mapping.
     """
     rules = read_mapping(mapping) if mapping is not None else Rules()
     if isinstance(rules, Mapping):
         if rename or fold:
-            raise UsageError(f"{mapping} is a whole mapping: --rename and --fold have nothing to add to it")
+            raise UsageError(f"{mapping} is a whole mapping: it cannot be combined with --rename and --fold")
         return rules
     renames = renames_from(rename)
     if not (renames or rules.rename or rules.fold or rules.rules or rules.keep):
@@ -34,19 +34,19 @@ def rules_from(mapping: Path | None, rename: Sequence[str], fold: Sequence[str])
 
 
 def renames_from(rename: Sequence[str]) -> dict[str, str]:
-    """Pattern → name of each ``PATTERN=NAME``.
+    """Return the pattern and the name of each ``PATTERN=NAME``.
 
     Raises:
-        UsageError: another form.
+        UsageError: the option has another form.
     """
     return dict(_split(text, "--rename", "PATTERN=NAME") for text in rename)
 
 
 def fold_of(text: str) -> tuple[str, tuple[int, ...]]:
-    """The layer and the shape of ``LAYER=C,H,W``.
+    """Parse ``LAYER=C,H,W`` into the layer and the shape.
 
     Raises:
-        UsageError: another form.
+        UsageError: the option has another form.
     """
     layer, shape = _split(text, "--fold", "LAYER=C,H,W")
     if not re.fullmatch(r"\d+(,\d+)+", shape):

@@ -1,4 +1,4 @@
-"""`port script FILE [options] -- ARGUMENTS`"""
+"""`port script FILE [options] -- ARGUMENTS`: watches a script and writes its update in JAX."""
 
 from __future__ import annotations
 
@@ -26,41 +26,41 @@ from port.scripts.written_terminal import print_written
 
 @dataclass(frozen=True)
 class Arguments:
-    """Watch a PyTorch training script, unchanged, for a few updates and one evaluation; say what it does, line by line,
-    and write its update in JAX: the model, the loss, clipping, the optimizer and its schedule.
+    """Watch an unchanged PyTorch training script for a few updates and one evaluation; report what it does, line by
+    line, and write its update in JAX: the model, the loss, clipping, the optimizer and its schedule.
 
-    What comes after -- are the script's own arguments. It runs in a process of its own, in its own folder; what it
-    saves goes beside the account, not over your files. The written update is made on the script's own batches beside
-    the original's, in float64. Exits 0 if they are the same, 1 if not or where it cannot be written yet, 2 where there
-    is nothing to watch, 3 if the script itself failed, 4 if the model draws random numbers that JAX draws otherwise.
+    Arguments after -- are the script's own. It runs in its own process and folder; files that it saves are redirected
+    next to the account and do not overwrite yours. The written update is run on the script's own batches next to the
+    original's, in float64. Exits 0 if they are the same, 1 if not or if it cannot be written yet, 2 if there is
+    nothing to watch, 3 if the script itself failed, 4 if the model draws random numbers differently from JAX.
     """
 
     script: Annotated[Positional[str], arg(metavar="FILE")] = ""
-    """the script, or with -m a module"""
+    """the script, or a module with -m"""
     module: Annotated[bool, arg(aliases=("-m",))] = False
-    """FILE is the name of a module, as in python -m my_pkg.train; it runs where you stand. Several processes:
+    """FILE is the name of a module, as in python -m my_pkg.train; it runs in the current folder. Several processes:
     port script -m torch.distributed.run -- --nproc-per-node 2 train.py"""
     observe_only: bool = False
-    """only give the account, line by line; write no JAX"""
+    """only print the account, line by line; write no JAX"""
     out: Annotated[Path | None, arg(aliases=("-o",), metavar="FOLDER")] = None
-    """where it goes: train_jax/ if not given, or observed/ of an account alone, which is observation.json, the weights
-    before the first update, what the models were given, and what the script printed and saved"""
+    """the output folder: train_jax/ by default, or observed/ for an account alone, which is observation.json, the
+    weights before the first update, the model's inputs, and what the script printed and saved"""
     standalone: bool = False
     """copy into the files what they would import from port: they need JAX, Flax, Optax, Orbax, and torch for data"""
     watch: int = 4
-    """updates that are watched, of each optimizer"""
+    """updates to watch, for each optimizer"""
     working_folder: Annotated[Path | None, arg(metavar="FOLDER")] = None
-    """where the script runs; its own folder if not given"""
+    """the script's working directory; by default its own folder"""
     torch_python: Annotated[str, arg(metavar="PATH")] = sys.executable
     """the Python that has the script's packages"""
     time_limit: Annotated[float, arg(metavar="SECONDS")] = 600.0
-    """that it may take"""
+    """time limit of the script"""
     json: bool = False
     """print the result as JSON, for programs; with --observe-only the account"""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns its exit code."""
+    """Run the command; return its exit code."""
     given, own = _given(list(arguments))
     out = given.out or Path("observed" if given.observe_only else "train_jax")
     check_free(out)
@@ -99,7 +99,7 @@ def _observed(given: Arguments, script: Script, out: Path, progress: _Progress) 
         return 0
     console = _console()
     print_observation(observation, console)
-    beside = "weights, inputs and what it printed are beside it"
+    beside = "weights, inputs and its output are in the same folder"
     console.print(f"\n[dim]as data:[/] {out / 'observation.json'}[dim]; {beside}[/]", soft_wrap=True)
     return 0
 
@@ -125,7 +125,7 @@ def _console() -> Console:
 
 
 class _Progress:
-    """A line that says how far the script is."""
+    """A status line with the script's progress."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -148,7 +148,7 @@ class _Progress:
 
 
 def _given(arguments: list[str]) -> tuple[Arguments, list[str]]:
-    """Ours, and the script's own behind the dashes.
+    """Split our arguments from the script's own after the dashes.
 
     Raises:
         UsageError: no script is named.

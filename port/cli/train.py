@@ -1,4 +1,4 @@
-"""`port train`: both trainers from one command."""
+"""`port train`: runs both trainers from one command."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from port.training import (
     Trainer,
     check_has_port,
     make_run_folder,
-    told_before,
+    options_of_run,
     view,
 )
 from port.training.plan import CONTROLS
@@ -38,33 +38,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Arguments:
-    """Train the same model with PyTorch and with JAX, and say whether the two runs are the same, step by step.
+    """Train the same model with PyTorch and with JAX, and tell whether the two runs are the same, step by step.
 
     Exits 0 if they are, 1 if they are not, 2 on bad usage, 3 if a trainer died, 4 if it cannot be judged.
     """
 
     config: Annotated[Config, arg(name="")] = field(default_factory=Config)
     torch_script: Path | None = None
-    """your own PyTorch script, in place of ours; it records with port.Recorder, or is recorded as it is beside a JAX
-    script that port script wrote of it"""
+    """your own PyTorch script, instead of ours; it records with port.Recorder, or is recorded unchanged next to a
+    JAX script that port script wrote for it"""
     jax_script: Path | None = None
     """your own JAX script, or the train.py that port script wrote"""
     torch_python: Annotated[str, arg(metavar="PATH")] = sys.executable
     """the Python that has your PyTorch script's packages"""
     jax_python: Annotated[str, arg(metavar="PATH")] = sys.executable
-    """the Python that has your JAX script's"""
+    """the Python that has your JAX script's packages"""
     overwrite: bool = False
-    """empty the run folder if it is there"""
+    """empty an existing run folder"""
     plain: bool = False
-    """plain lines in place of the live view"""
+    """plain lines instead of the live view"""
     open: bool = False
-    """show the run's page, run.html in its folder, in a browser when it is there"""
+    """open the run's page, run.html in its folder, in a browser when it is written"""
     json: bool = False
-    """print the result as JSON, for programs; what the run shows meanwhile goes to the standard error"""
+    """print the result as JSON, for programs; progress goes to standard error"""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns its exit code."""
+    """Run the command; return its exit code."""
     ours, for_scripts = _split_at_dashes(list(arguments))
     given = tyro.cli(Arguments, prog="port train", args=ours)
     _require_extras(given)
@@ -79,16 +79,16 @@ def main(arguments: Sequence[str]) -> int:
         pair = _judged_pair(given, tuple(for_scripts) if "--" in arguments else None)
         pairings, name = [], f"{given.torch_script.stem}-script"
         told = {"scripts": [given.torch_script, given.jax_script], "arguments": for_scripts, "updates": pair.updates}
-        pair.pairings(Path(), given.config.precisions, given.config.time_limit)  # refused before a folder is made
+        pair.pairings(Path(), given.config.precisions, given.config.time_limit)  # rejected before a folder is made
     elif given.torch_script is not None or given.jax_script is not None:
         pairings, name = _scripts(given, for_scripts), "scripts"
         told = {"scripts": [given.torch_script, given.jax_script], "arguments": for_scripts}
     else:
         if for_scripts:
-            raise UsageError("what comes after -- is for your own scripts: give --torch-script and --jax-script")
+            raise UsageError("arguments after -- are for your own scripts: pass --torch-script and --jax-script")
         if given.config.resume:
             if given.overwrite:
-                raise UsageError("--resume goes on with the run that --overwrite would take away: give one of them")
+                raise UsageError("--resume continues the run that --overwrite would remove: pass only one of them")
             given = replace(given, config=_begun(given.config))
         _fetch_data(given.config)
         own = (given.config.torch_model or given.config.model).rpartition(":")[2]
@@ -103,14 +103,14 @@ def main(arguments: Sequence[str]) -> int:
     if pair is not None:
         pairings = pair.pairings(folder, given.config.precisions, given.config.time_limit)
     pairings = pairings or _ours(replace(given.config, out=folder.resolve()))
-    go_on = f"; go on with: port train --out {folder} --resume" if given.config.checkpoint_every else ""
+    go_on = f"; resume with: port train --out {folder} --resume" if given.config.checkpoint_every else ""
     try:
         with terminate_on_signal(), view(console, plain=given.plain) as watch:
             outcomes = train(pairings, folder, config=told, resume=resume, watch=watch)
     except KeyboardInterrupt as error:
         _show_remains(pairings, folder, error, console, given)
         print(
-            f"port: interrupted; both trainers have been ended, the records so far stay in {folder}{go_on}",
+            f"port: interrupted; both trainers have been ended, the records so far are in {folder}{go_on}",
             file=sys.stderr,
         )
         return 130
@@ -119,7 +119,7 @@ def main(arguments: Sequence[str]) -> int:
         raise
     except TrainerDied as error:
         _show_remains(pairings, folder, error, console, given)
-        # What was refused is refused again.
+        # What was rejected before is rejected again.
         advice = "" if error.exit_code == UsageError.exit_code else go_on.replace("; ", "\n")
         raise TrainerDied(f"{error}{advice}", code=error.exit_code) from error
     if given.torch_script is None:
@@ -150,16 +150,16 @@ def _split_at_dashes(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _begun(given: Config) -> Config:
-    """The config of the run that is gone on with; raises `UsageError` where other options were given than it has."""
+    """Read the config of the run to resume; raises `UsageError` if other options were passed."""
     assert given.out is not None
-    told = told_before(given.out)
+    told = options_of_run(given.out)
     strange = sorted(told.keys() - asdict(given).keys())
     if strange:
         raise UsageError(
-            f"{given.out / 'config.json'} says {', '.join(strange)}, which is no option here: the run is not of this "
-            "version of port"
+            f"{given.out / 'config.json'} has {', '.join(strange)}, which is not an option here: the run is from "
+            "another version of port"
         )
-    now = {"out", "resume", "time_limit", "download"}  # of no consequence for the result
+    now = {"out", "resume", "time_limit", "download"}  # these do not change the result
     default = Config()
     begun: dict[str, Any] = {}
     for name, value in asdict(given).items():
@@ -167,18 +167,18 @@ def _begun(given: Config) -> Config:
         before = Path(str(before)) if isinstance(value, Path) else before
         if name not in now and value not in (before, getattr(default, name)):
             raise UsageError(
-                f"the run in {given.out} was begun with {name.replace('_', '-')} {before}, not {value}: it is gone on "
-                "with as it was begun; give --out and --resume alone"
+                f"the run in {given.out} was started with {name.replace('_', '-')} {before}, not {value}: it resumes "
+                "with its own options; pass --out and --resume alone"
             )
         begun[name] = value if name in now and value != getattr(default, name) else before
     try:
         return Config(**{**begun, "out": given.out, "resume": True})
     except TypeError as error:
-        raise UsageError(f"{given.out / 'config.json'} was changed, and cannot be gone on with: {error}") from error
+        raise UsageError(f"{given.out / 'config.json'} was changed, and cannot be resumed: {error}") from error
 
 
 def _fetch_data(config: Config) -> None:
-    """See that the data is there before two processes look for it, and fetch it once if asked to."""
+    """Check that the data exists before two processes look for it, and download it once if requested."""
     if dataset_info(config.dataset).torchvision_name is not None:
         for split in (True, False):
             load_dataset(config.dataset, config.data_root, train=split, download=config.download)
@@ -197,7 +197,7 @@ def _ours(config: Config) -> list[Pairing]:
     return pairings
 
 
-# -P, and for what a launcher starts its variable: a folder named jax or torch where the user happens to stand must not
+# -P, and a variable for what a launcher starts: a folder named jax or torch in the user's current directory must not
 # be imported.
 PYTHON = (sys.executable, "-P", "-m")
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
@@ -213,7 +213,7 @@ def _torch_trainer(config: Config, flags: list[str]) -> Trainer:
 
 
 def _jax_trainer(config: Config, precision: str, flags: list[str]) -> Trainer:
-    # On the CPU, JAX is kept from opening a GPU that it will not use.
+    # On the CPU, JAX must not open a GPU that it will not use.
     environment = {"JAX_PLATFORMS": "cpu"} if config.device_for(precision) == "cpu" else {}
     trainer = (*PYTHON, "side_by_side.jax.train", *flags)
     if config.processes == 1:
@@ -223,7 +223,7 @@ def _jax_trainer(config: Config, precision: str, flags: list[str]) -> Trainer:
 
 
 def _judged_pair(given: Arguments, for_scripts: tuple[str, ...] | None) -> JudgedPair:
-    """A script and the trainer that port script wrote of it."""
+    """A script and the trainer that port script wrote for it."""
     require("port train beside a written trainer", torch=("torch",))
     from port.scripts.judged_pair import UPDATES, JudgedPair
 
@@ -231,7 +231,7 @@ def _judged_pair(given: Arguments, for_scripts: tuple[str, ...] | None) -> Judge
     taken = Config(out=config.out, steps=config.steps, precision=config.precision, time_limit=config.time_limit)
     if config != taken:
         raise UsageError(
-            "beside a trainer that port script wrote, port train takes --steps, --precision, --time-limit and --out; "
+            "next to a trainer that port script wrote, port train takes --steps, --precision, --time-limit and --out; "
             "arguments for both scripts come after --"
         )
     assert given.torch_script is not None and given.jax_script is not None
@@ -243,15 +243,15 @@ def _judged_pair(given: Arguments, for_scripts: tuple[str, ...] | None) -> Judge
 
 def _scripts(given: Arguments, for_scripts: list[str]) -> list[Pairing]:
     if given.torch_script is None or given.jax_script is None:
-        raise UsageError("--torch-script and --jax-script belong together: give both")
+        raise UsageError("--torch-script and --jax-script belong together: pass both")
     for script in (given.torch_script, given.jax_script):
         if not script.is_file():
             update = script.parent / "train_step.py"
-            hint = f"; its README.md says why port script wrote {update} alone" if update.is_file() else ""
+            hint = f"; its README.md says why port script wrote only {update}" if update.is_file() else ""
             raise UsageError(f"there is no script {script}{hint}")
     if given.config != Config(out=given.config.out):
         raise UsageError(
-            "your own scripts are told nothing of our trainers' options; arguments for both come after --, as in "
+            "options of our trainers are not passed to your own scripts; arguments for both come after --, as in "
             f"port train --torch-script {given.torch_script} --jax-script {given.jax_script} -- --steps 100"
         )
     for python in (given.torch_python, given.jax_python):
@@ -269,7 +269,7 @@ def _show(outcomes: list[Outcome], folder: Path, console: Console, given: Argume
     plot_losses(outcomes, folder / "losses.png")
     print_outcomes(outcomes, console)
     page = write_page_of_folder(outcomes, folder)
-    console.print(f"\n[dim]look at[/] {page}[dim]; everything else is beside it[/]", soft_wrap=True)
+    console.print(f"\n[dim]see[/] {page}[dim]; everything else is in the same folder[/]", soft_wrap=True)
     if given.open:
         open_page(page, console)
 

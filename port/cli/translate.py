@@ -1,4 +1,4 @@
-"""`port translate`: a torch module to the Flax source that a person would have written, with weights and proof."""
+"""`port translate`: translates a torch module to readable Flax source, with weights and proof."""
 
 from __future__ import annotations
 
@@ -31,70 +31,71 @@ if TYPE_CHECKING:
 class Arguments:
     """Write the Flax NNX source of a PyTorch module, with its weights, its mapping and the proof.
 
-    The folder is written whole or not at all: NAME.py, NAME.safetensors, NAME.mapping.toml, test_NAME.py, report.md;
-    and NAME.tables.safetensors where a new model (without weights) starts with tables that no formula gives. How new
-    parameters are drawn is read off MODULE:NAME's own code, which is run for it, never off a checkpoint.
-    Exits 0 if all of it was translated and both sides agree; 1 if something is left to write, or they differ; 2 if the
+    The folder is written atomically: NAME.py, NAME.safetensors, NAME.mapping.toml, test_NAME.py, report.md; and
+    NAME.tables.safetensors if a new model (without weights) starts with tables that no formula computes. How new
+    parameters are initialized is read from MODULE:NAME's own code, which is run for it, never from a checkpoint.
+    Exits 0 if everything was translated and both sides agree; 1 if something is left to write, or they differ; 2 if the
     model cannot be built, run or translated; 4 if it was translated, and cannot be judged.
     """
 
     target: Annotated[Positional[str], arg(metavar="MODULE:NAME")]
-    """a class or a function that gives the module, as in torchvision.models:resnet18; or a model of transformers by its
+    """a class or a function that returns the module, as in torchvision.models:resnet18; or a transformers model by its
     folder or class, transformers:./llama or transformers:BertModel: its inputs are drawn, and it is proved small"""
     kwargs: Annotated[str | None, arg(metavar="JSON")] = None
-    """arguments that it is built with, as in '{"width": 64}'; '{"config": {"@my_pkg.model:Config": {"n": 2}}}' calls
-    what is named, and MODULE:NAME in place of the JSON is a dict or a function that gives one. Of a model of
-    transformers: fields of its configuration"""
+    """constructor arguments, as in '{"width": 64}'; '{"config": {"@my_pkg.model:Config": {"n": 2}}}' calls the named
+    class, and MODULE:NAME instead of JSON is a dict or a function that returns one. For a transformers model: fields
+    of its configuration"""
     weights: Annotated[Path | None, arg(metavar="FILE")] = None
-    """a checkpoint of the model's (never unpickled beyond tensors); otherwise those that it is built with, seed 0"""
+    """a checkpoint of the model (never unpickled beyond tensors); by default its initial weights at seed 0"""
     meta: bool = False
-    """build the model without its numbers (on the meta device), however large it is: source and mapping are written,
+    """build the model without values (on the meta device), however large it is: source and mapping are written,
     and nothing is compared; not with --weights"""
     input: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="SHAPE[:DTYPE]")] = ()
-    """an example input, as in 1,3,224,224 or 1,16:int64; once for each. Integers are drawn from 0 and 1"""
+    """an example input, as in 1,3,224,224 or 1,16:int64; repeat per input. Integers are drawn from 0 and 1"""
     inputs: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
-    """in its place, a function that gives them: a tensor, a tuple, a dict of those by name, or (tuple, dict); a list of
-    tuples and dicts is several example calls, and what only some do stands behind a condition on the arguments"""
+    """instead, a function that returns them: a tensor, a tuple, a dict of arguments by name, or (tuple, dict); a list
+    of tuples and dicts is several example calls, and what only some do is written behind a condition on the
+    arguments"""
     out: Annotated[Path | None, arg(aliases=["-o"], metavar="FOLDER")] = None
-    """what to write, a new folder; ported/ if not given"""
+    """the output, a new folder; ported/ by default"""
     name: Annotated[str | None, arg(metavar="NAME")] = None
-    """of the written module; otherwise the target's, in lower case"""
+    """name of the written module; by default the target's, in lower case"""
     submodule: Annotated[str | None, arg(metavar="PATH")] = None
-    """translate this part alone, as in layer1.0; the whole model is run once for the part's inputs"""
+    """translate only this part, as in layer1.0; the whole model is run once for the part's inputs"""
     static: bool = False
-    """fix all lengths of the inputs at the example's; otherwise those stay free that the original takes others for"""
+    """fix all lengths of the inputs at the example's; by default, lengths that the original lets vary stay free"""
     remat: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="CLASS")] = ()
-    """a class of the model's whose activations are computed again in the backward pass (nnx.remat); once for each"""
+    """a class of the model whose activations are recomputed in the backward pass (nnx.remat); repeat per class"""
     remat_policy: Annotated[str | None, arg(metavar="NAME")] = None
-    """what of these is kept all the same: nothing, dots, dots_with_no_batch_dims or everything, as jax has them"""
+    """what to keep of these all the same: nothing, dots, dots_with_no_batch_dims or everything, as in jax"""
     scan: bool = False
-    """stack lists of equal layers: one layer whose parameters have a first axis that counts them, called by nnx.scan,
-    so that neither source nor time to compile grow with depth; the mapping stacks the checkpoint's tensors"""
+    """stack lists of equal layers: one layer whose parameters have a leading axis that counts them, called by nnx.scan,
+    so that neither source nor compile time grow with depth; the mapping stacks the checkpoint's tensors"""
     logical_axes: bool = False
-    """name the axes of parameters and activations (embed, heads, mlp, vocab), as what is done along them says, beside a
-    table of rules for the axes of a mesh, data, fsdp and tensor: load(mesh=…) builds straight onto its devices"""
+    """name the axes of parameters and activations (embed, heads, mlp, vocab), by the operations along them, with a
+    table of rules for the axes of a mesh, data, fsdp and tensor: load(mesh=…) builds directly on its devices"""
     generate: bool = False
-    """of a causal language model, how it goes on with a text, with keys and values of the tokens before in caches: in
-    generate.py, which has prefill, decode and generate. Proved against the original without caches, at every position.
-    A model of transformers has the caches in its source, and is called as model(ids, position, places)"""
+    """text generation of a causal language model, with keys and values of earlier tokens in caches: in generate.py,
+    which has prefill, decode and generate. Proved against the original without caches, at every position.
+    A transformers model has the caches in its source, and is called as model(ids, position, places)"""
     standalone: bool = False
-    """copy what NAME.py needs of port into it: it then needs jax, flax, numpy and safetensors alone"""
+    """copy what NAME.py needs of port into it: it then needs only jax, flax, numpy and safetensors"""
     package: bool = False
-    """write a package in place of NAME.py: a file for each file of the model's code, with the same name in the same
+    """write a package instead of NAME.py: a file for each file of the model's code, with the same name in the same
     place, and imports between them. FOLDER is the package: from FOLDER import load"""
     at: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="JSON")] = ()
     """other arguments of the model's constructor, as in '{"depth": 2, "width": 64}': both sides are constructed with
-    them, and compared as well; once for each"""
+    them, and compared as well; repeat per set of arguments"""
     prove_at: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="JSON")] = ()
-    """the same, and only there: the model itself is built without its numbers, as by --meta, and never run, so that a
+    """the same, and only there: the model itself is built without values, as by --meta, and never run, so that a
     large one is proved at a size that fits"""
     time_limit: Annotated[float, arg(metavar="SECONDS")] = TIME_LIMIT
-    """that comparing both sides may take, as estimated: what would take longer is compared at smaller lengths"""
+    """time limit for comparing both sides, by its estimate: what would take longer is compared at smaller lengths"""
     sizes_limit: Annotated[float, arg(metavar="SECONDS")] = SIZES_LIMIT
-    """that comparing both sides at other sizes may take: each argument of the constructor moved by itself to a value
-    beside its own, then two at a time, at random; 0 for none"""
+    """time limit for comparing both sides at other sizes: each constructor argument alone changed to a neighbouring
+    value, then two at a time, at random; 0 for none"""
     trust_remote_code: bool = False
-    """run the code that lies in a folder of transformers:FOLDER, where its configuration wants it"""
+    """run the code in a folder of transformers:FOLDER, if its configuration requires it"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
     """your own pairs: of layers, losses, operators, optimizers, schedules"""
     report_bundle: Annotated[Path | None, arg(metavar="FILE.zip")] = None
@@ -105,40 +106,40 @@ class Arguments:
     json: bool = False
     """print the result as JSON, for programs"""
     print_ir: bool = False
-    """print the graph that the source is written from, a line an operation: JAX expressions with their layouts"""
+    """print the graph that the source is written from, one line per operation: JAX expressions with their layouts"""
     print_after: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="PASS")] = ()
-    """print the graph behind a pass: export, reroll-loops, generalize-lengths, output-sizes, canonical-names,
+    """print the graph after a pass: export, reroll-loops, generalize-lengths, output-sizes, canonical-names,
     stateful-loops, layout or lower"""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns its exit code."""
+    """Run the command; return its exit code."""
     given = tyro.cli(Arguments, prog="port translate", args=arguments)
     fields = keywords(given.kwargs, "--kwargs")
     is_hub = is_hub_target(given.target, fields)
     if given.prove_at or is_hub:
         given = replace(given, meta=True, at=(*given.at, *given.prove_at))
     if given.dry_run and given.out is not None:
-        raise UsageError("--dry-run writes nothing: leave --out away")
+        raise UsageError("--dry-run writes nothing: leave out --out")
     if bool(given.input) == (given.inputs is not None) and not (is_hub and not given.input):
-        raise UsageError("say what the model takes: --input 1,3,224,224 for each tensor, or --inputs module:function")
+        raise UsageError("pass the model's inputs: --input 1,3,224,224 for each tensor, or --inputs module:function")
     if given.at and given.dry_run:
-        raise UsageError("--at compares at other arguments, and --dry-run compares nothing: give one of them")
+        raise UsageError("--at compares at other arguments, and --dry-run compares nothing: pass only one of them")
     if given.scan and given.dry_run:
-        raise UsageError("--dry-run writes nothing: leave --scan away")
+        raise UsageError("--dry-run writes nothing: leave --scan out")
     if given.logical_axes and given.dry_run:
-        raise UsageError("--dry-run writes nothing: leave --logical-axes away")
+        raise UsageError("--dry-run writes nothing: leave --logical-axes out")
     if given.generate:
         _check_generates(given, is_hub)
     if given.package and given.dry_run:
-        raise UsageError("--dry-run writes nothing: leave --package away")
+        raise UsageError("--dry-run writes nothing: leave --package out")
     if given.package and given.out is None:
-        raise UsageError("--package writes a package that is imported by its folder's name: give it one, -o FOLDER")
+        raise UsageError("--package writes a package that is imported by its folder's name: pass one, -o FOLDER")
     if given.meta and given.weights is not None:
         option = "--prove-at" if given.prove_at or is_hub else "--meta"
-        raise UsageError(f"{option} builds a model without numbers: leave --weights away, or {option}")
+        raise UsageError(f"{option} builds a model without values: leave out --weights, or {option}")
     require("port translate", translate=EXTRAS["translate"])
-    # Here, not above: --help need not wait for JAX.
+    # Imported here, so that --help does not wait for JAX.
     from rich.console import Console
 
     from port.report.bundle import report_bundle
@@ -166,7 +167,7 @@ def main(arguments: Sequence[str]) -> int:
     with report_bundle(given.report_bundle, ["translate", *arguments]) as bundle:
         model = translated_model(what)
         bundle.module = model.module
-        # Behind the model, whose import has put the user's own folder where modules are looked for.
+        # After the model, whose import has put the user's own folder on the module search path.
         name = check_name(given.name) if given.name is not None else file_name(model.called)
         if given.dry_run:
             return _dry_run(given, model, console)
@@ -176,7 +177,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _check_generates(given: Arguments, is_hub: bool) -> None:
     if given.meta and not is_hub:
-        raise UsageError("--generate proves a model of your own with its numbers: leave --meta and --prove-at away")
+        raise UsageError("--generate proves a model of your own with its values: leave --meta and --prove-at out")
     for option, is_given in (
         ("--scan", given.scan),
         ("--submodule", given.submodule is not None),
@@ -185,20 +186,20 @@ def _check_generates(given: Arguments, is_hub: bool) -> None:
         ("--remat", bool(given.remat)),
     ):
         if is_given:
-            raise UsageError(f"--generate is of a whole model, in a file of its own, so far: leave {option} away")
+            raise UsageError(f"--generate supports only a whole model in its own file so far: leave {option} out")
 
 
 def _printed_graphs(given: Arguments) -> AbstractContextManager[None]:
-    """Within it, the graphs are printed that were asked for; to standard error, beside JSON or the result.
+    """A context in which the requested graphs are printed; to standard error, so that JSON or the result stay clean.
 
     Raises:
-        UnknownChoice: a pass that there is none of.
+        UnknownChoice: the pass does not exist.
     """
     passes = (*given.print_after, *(("lower",) if given.print_ir else ()))
     for name in passes:
         if name not in PASSES:
             raise UnknownChoice("pass", name, PASSES)
-    stream = sys.stderr  # bound here: what torch.export says there is kept quiet
+    stream = sys.stderr  # bound here: torch.export's output to stderr is silenced there
     return watching_passes(printing(passes, lambda text: print(text, file=stream)))
 
 
@@ -223,6 +224,7 @@ def _translate(
     from port.report.translation import translation_report
     from port.report.translation_terminal import print_translation
     from port.translation.folder import write_folder
+    from port.translation.hub.folder_weights import taking_all
     from port.translation.translating import translate
     from port.translation.verify.generation import with_own_generation
 
@@ -252,8 +254,10 @@ def _translate(
         done = replace(done, proof=proof)
     if done.proof is not None and model.remarks:
         done = replace(done, proof=replace(done.proof, remarks=(*model.remarks, *done.proof.remarks)))
+    done = taking_all(done, model.module, model.in_folder)
     package = out.absolute().name if given.package else ""
-    report = translation_report(done, model.module, name=name, original=model.original, package=package)
+    whole_folder = {"checkpoint": str(model.folder)} if model.folder is not None and given.submodule is None else {}
+    report = translation_report(done, model.module, name=name, original=model.original, package=package, **whole_folder)
     bundle.source, bundle.report = done.source, report
     files = write_folder(done, out, name=name, original=model.original, report=report, generates=given.generate)
     if given.json:
@@ -268,4 +272,4 @@ def _translate(
 
 
 def _guarded(work: Callable[[], Made], target: str) -> Made:
-    return guarded(work, f"{target} could not be translated", "--submodule PATH translates a part alone; ")
+    return guarded(work, f"{target} could not be translated", "--submodule PATH translates one part; ")

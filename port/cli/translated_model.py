@@ -1,4 +1,4 @@
-"""What a command line names for `port translate`: the module, its example calls, and how it is made anew."""
+"""Builds what `port translate` is asked for: the module, its example calls, and how to construct it again."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WhatToTranslate:
-    """What is said of a model on the command line.
+    """The command line's description of a model.
 
     Attributes:
         target: ``module:name``, or a model of ``transformers``.
         spelled: the JSON of its arguments.
-        arguments: the same, read.
-        weights: a checkpoint of its.
+        arguments: the parsed arguments.
+        weights: a checkpoint of the model.
         input: shapes of example inputs.
-        inputs: ``module:name`` of what gives them.
-        submodule: the part that is wanted.
-        is_on_meta: whether it is built without its numbers.
-        is_proved_at: whether it is said at which other arguments it is proved.
+        inputs: ``module:name`` of the function that returns them.
+        submodule: the part to translate.
+        is_on_meta: whether it is built without values.
+        is_proved_at: whether the arguments to prove it at are passed.
         trust_remote_code: whether a folder's own code may be run.
-        generates: whether it is given caches, to go on with a text.
+        generates: whether it gets caches, for text generation.
     """
 
     target: str
@@ -53,17 +53,19 @@ class WhatToTranslate:
 
 @dataclass(frozen=True)
 class TranslatedModel:
-    """A model that is translated.
+    """A model to translate.
 
     Attributes:
-        module: itself, with the weights in.
+        module: the model, with its weights.
         calls: example calls.
-        construct: makes it anew, with whatever seed torch has; None where it was given as it is.
-        original: how it is built again.
-        called: what the written file is called after.
-        at: other settings at which it is proved, beside those that were said.
-        proved_at: a sentence about these; empty where there are none.
+        construct: constructs it again, from torch's current seed; None if an instance was passed.
+        original: how the generated test rebuilds the original.
+        called: the name for the written file.
+        at: other settings to prove it at, beside those passed.
+        proved_at: a sentence about these; empty if there are none.
         remarks: what it is built without, and why: a sentence each.
+        folder: the folder of the model's weights, which are not read; None if it has none.
+        in_folder: the names of the tensors in it.
     """
 
     module: Any
@@ -74,13 +76,15 @@ class TranslatedModel:
     at: Sequence[Callable[[], Any] | None] = ()
     proved_at: str = ""
     remarks: Sequence[str] = ()
+    folder: Path | None = None
+    in_folder: frozenset[str] = frozenset()
 
 
 def translated_model(what: WhatToTranslate) -> TranslatedModel:
-    """Build it.
+    """Build the model that the command line describes.
 
     Raises:
-        PortError: whatever is wrong with what was said.
+        PortError: the description is invalid.
     """
     import torch
 
@@ -114,14 +118,16 @@ def translated_model(what: WhatToTranslate) -> TranslatedModel:
 
 
 def _of_hub(what: WhatToTranslate, given: list[Any]) -> TranslatedModel:
-    """A model of ``transformers`` on the meta device, proved at the smallest size that its configuration allows."""
+    """Build a model of ``transformers`` on the meta device, proved at its configuration's smallest size."""
     import torch
 
     from port.translation.frontend.causal import check_causal
+    from port.translation.hub.folder_weights import names_in
     from port.translation.hub.small_config import small_config
     from port.translation.hub.with_cache import with_cache
 
     model = hub_model(what.target, what.arguments, trust_remote_code=what.trust_remote_code)
+    in_folder = names_in(model.folder) if model.folder is not None else frozenset()
     if what.generates:
         model = with_cache(model)
     small = small_config(model, given) if not (given and what.is_proved_at) else None
@@ -130,18 +136,19 @@ def _of_hub(what: WhatToTranslate, given: list[Any]) -> TranslatedModel:
     with torch.device("meta"):
         module = model.build().to("meta")
     examples = list(small.calls) if small is not None else given
+    made = TranslatedModel(module, examples, model.build, _original(what), model.name, remarks=model.remarks)
+    if in_folder:
+        made = replace(made, folder=model.folder, in_folder=in_folder)
     if small is None or what.is_proved_at:
-        return TranslatedModel(module, examples, model.build, _original(what), model.name, remarks=model.remarks)
+        return made
     fields = ", ".join(f"{name} = {value}" for name, value in small.settings.items())
-    # What constructs it, and not its settings alone: those that only hold together are kept, too.
+    # The function that constructs it, and not only its settings: those that only hold together are kept, too.
     at, proved_at = [partial(model.build, small.config)], f"{model.name} is proved at {fields or 'its own size'}"
-    return TranslatedModel(
-        module, examples, model.build, _original(what), model.name, at, proved_at, remarks=model.remarks
-    )
+    return replace(made, at=at, proved_at=proved_at)
 
 
 def _part_of(construct: Callable[[], Any] | None, path: str | None) -> Callable[[], Any] | None:
-    """What makes a part anew."""
+    """Return the function that constructs a part again."""
     if construct is None or path is None:
         return construct
     whole = construct

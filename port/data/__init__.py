@@ -42,7 +42,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "PlanSampler":  # the one name that needs torch
+    if name == "PlanSampler":  # the only name that needs torch
         from port.data.torch_loader import PlanSampler
 
         return PlanSampler

@@ -1,4 +1,4 @@
-"""Random augmentation that both sides see alike: drawn per (seed, epoch, index), on numpy."""
+"""Random augmentation that is the same on both sides: drawn per (seed, epoch, index), on numpy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Augmentation = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
 def shift(image: np.ndarray, generator: np.random.Generator, *, padding: int) -> np.ndarray:
-    """Pad with zeros and crop at a random place: uint8 (H, W, C) → (H, W, C)."""
+    """Pad with zeros and crop at a random offset: uint8 (H, W, C) → (H, W, C)."""
     height, width, _ = image.shape
     top, left = generator.integers(0, 2 * padding + 1, size=2)
     padded = np.pad(image, ((padding, padding), (padding, padding), (0, 0)))
@@ -19,7 +19,7 @@ def shift(image: np.ndarray, generator: np.random.Generator, *, padding: int) ->
 
 
 def shift_and_flip(image: np.ndarray, generator: np.random.Generator, *, padding: int) -> np.ndarray:
-    """`shift`, then mirror left to right in half of the cases: uint8 (H, W, C) → (H, W, C)."""
+    """`shift`, then mirror left to right with probability 1/2: uint8 (H, W, C) → (H, W, C)."""
     shifted = shift(image, generator, padding=padding)
     return shifted[:, ::-1] if generator.random() < 0.5 else shifted
 
@@ -27,8 +27,8 @@ def shift_and_flip(image: np.ndarray, generator: np.random.Generator, *, padding
 class Augmented:
     """A map-style dataset of (image, label) whose images are augmented.
 
-    The draw depends on ``seed``, on the index and on its epoch, and on nothing else: not on the worker that
-    makes it, nor on what was drawn before. Index it with the `PlannedIndex` of a plan; a plain int is epoch 0.
+    The draw depends only on ``seed``, the index and its epoch: not on the worker that makes it, nor on earlier draws.
+    Index the dataset with the `PlannedIndex` of a plan; a plain int means epoch 0.
     """
 
     def __init__(self, dataset: Any, augmentation: Augmentation, *, seed: int) -> None:
@@ -42,6 +42,6 @@ class Augmented:
     def __getitem__(self, index: int) -> tuple[np.ndarray, Any]:
         image, label = self.dataset[index]
         epoch = getattr(index, "epoch", 0)
-        # A tag beside the seed, so that these draws are not the permutation's.
+        # A tag beside the seed keeps these draws independent of the permutation's.
         generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([self.seed, epoch, int(index), 1])))
         return np.ascontiguousarray(self.augmentation(image, generator)), label

@@ -1,7 +1,7 @@
-"""The datasets by name: torchvision's, and scikit-learn's digits in the same form.
+"""Datasets by name: torchvision's, and scikit-learn's digits in the same form.
 
 Whatever its source, a dataset reaches a loader as `Examples`: uint8 pixels, channels last, and integer labels.
-Scaling to [0, 1] is the model's work, so that both sides start from the same bytes.
+Scaling to [0, 1] is left to the model, so that both sides start from the same bytes.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Examples:
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What is known of a dataset before it is read."""
+    """What is known about a dataset before it is loaded."""
 
-    torchvision_name: str | None  # None: it comes with an installed package, there is nothing to fetch
+    torchvision_name: str | None  # None: it is part of an installed package, with nothing to download
     image_shape: tuple[int, int, int]  # (H, W, C)
     classes: int
     augmentation: Augmentation
@@ -58,24 +58,24 @@ DATASETS: dict[str, DatasetInfo] = {
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """The facts of a dataset by name; raises `UnknownChoice`."""
+    """Look up a dataset's facts by name; raises `UnknownChoice`."""
     if name not in DATASETS:
         raise UnknownChoice("dataset", name, DATASETS)
     return DATASETS[name]
 
 
 def load_dataset(name: str, root: Path | str = "data", *, train: bool, download: bool = False) -> Any:
-    """A torchvision dataset (of PIL images), or `Digits` in the same form.
+    """Load a torchvision dataset (of PIL images), or `Digits` in the same form.
 
     Args:
         name: one of `DATASETS`.
         root: torchvision's root folder; unused for digits.
-        train: the training split, or the test split.
-        download: fetch the files into ``root`` if they are not there.
+        train: the training split if true, otherwise the test split.
+        download: download the files into ``root`` if they are missing.
 
     Raises:
-        UnknownChoice: no such dataset.
-        MissingData: the files are not under ``root``, or could not be fetched; says which command fetches them.
+        UnknownChoice: the dataset does not exist.
+        MissingData: the files are not under ``root``, or could not be downloaded; names the command to do so.
     """
     info = dataset_info(name)
     if info.torchvision_name is None:
@@ -93,21 +93,21 @@ def load_dataset(name: str, root: Path | str = "data", *, train: bool, download:
         EOFError,
         ValueError,
         AssertionError,
-    ) as error:  # all of torchvision's ways
-        reason = " ".join(str(error).split()).rstrip(".")  # torchvision's go over several lines
+    ) as error:  # all the ways in which torchvision fails
+        reason = " ".join(str(error).split()).rstrip(".")  # torchvision's messages span several lines
         if download:
             raise MissingData(
-                f"could not fetch {name} into {root}: {reason}. Check the network and that the folder can be "
-                f"written, or put torchvision's own files for {info.torchvision_name} under {root} by hand"
+                f"could not download {name} into {root}: {reason}. Check the network and that the folder is "
+                f"writable, or put torchvision's own files for {info.torchvision_name} under {root} by hand"
             ) from error
         raise MissingData(
-            f"{name} was not found under {root} ({reason}). To fetch it: "
+            f"{name} was not found under {root} ({reason}). To download it: "
             f"port train --dataset {name} --data-root {root} --download"
         ) from error
 
 
 def load_examples(name: str, root: Path | str = "data", *, train: bool, download: bool = False) -> Examples:
-    """A split as arrays in memory; raises as `load_dataset`."""
+    """Load a split as arrays in memory; raises as `load_dataset`."""
     dataset = load_dataset(name, root, train=train, download=download)
     images = np.asarray(dataset.data)  # MNIST holds a uint8 tensor (N, H, W), CIFAR-10 an array (N, H, W, C)
     if images.ndim == 3:

@@ -13,11 +13,11 @@ from port.extras import naming_extras
 class Digits:
     """1,797 images of 8×8 pixels (UCI's test set of handwritten digits), split into 1,438 and 359.
 
-    scikit-learn keeps the writers together, in rounds of the ten digits; every fifth image goes to the test split,
-    so that both splits hold all writers and all digits.
+    scikit-learn keeps each writer's digits together, in rounds of the ten digits; every fifth image goes to the test
+    split, so that both splits contain all writers and all digits.
 
     Attributes:
-        data: uint8, shape (N, 8, 8); the source's 0…16 spread over 0…255.
+        data: uint8, shape (N, 8, 8); the source's 0…16 scaled to 0…255.
         targets: int64, shape (N,).
     """
 
@@ -31,7 +31,7 @@ class Digits:
         target_transform: Callable[[Any], Any] | None = None,
         download: bool = False,
     ) -> None:
-        """``root`` and ``download`` are taken, as every torchvision dataset takes them, and not needed."""
+        """``root`` and ``download`` are accepted, as by every torchvision dataset, and ignored."""
         with naming_extras("the dataset digits"):
             from sklearn.datasets import load_digits
 
@@ -49,7 +49,7 @@ class Digits:
         return len(self.targets)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        """(PIL image in mode "L", label), through the transforms if there are any."""
+        """(PIL image in mode "L", label), after the transforms, if any."""
         from PIL import Image
 
         image: Any = Image.fromarray(self.data[index])

@@ -1,4 +1,4 @@
-"""The plan as a grain source."""
+"""The index plan as a grain source."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class PlanSource:
             for images, labels in grain.MapDataset.source(source).batch(plan.batch_size): ...
 
     Element k is the k-th sample that the plan visits in ``epoch``; ``dataset`` is any map-style dataset, and is
-    indexed by `PlannedIndex`, so that `port.data.Augmented` draws what it draws on the torch side. Nothing is left
-    to drop: the plan has left out the last partial batch already, if it was to. A `Share` of a plan is followed as
-    well: one process's part of every batch.
+    indexed by `PlannedIndex`, so that `port.data.Augmented` draws the same as on the torch side. Nothing is left to
+    drop: the plan has already left out a partial last batch if it drops one. A `Share` of a plan works as well: one
+    process's part of every batch.
     """
 
     def __init__(self, dataset: Any, plan: IndexPlan | Share, epoch: int = 0) -> None:
@@ -40,7 +40,7 @@ class PlanSource:
 
 
 def _let_workers_start() -> None:
-    """grain's ``mp_prefetch`` reads a flag of absl's, and fails in a program that parses none (google/grain#1355)."""
+    """Mark absl's flags as parsed: else grain's ``mp_prefetch``, which reads one, fails (google/grain#1355)."""
     from absl import flags  # grain depends on it
 
     if not flags.FLAGS.is_parsed():

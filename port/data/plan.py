@@ -1,8 +1,8 @@
-"""The index plan: which samples make up which batch, decided once and followed by both loaders.
+"""The index plan: which samples form which batch, decided once and followed by both loaders.
 
-Two loaders that each shuffle by themselves never agree. Here the order is a value: a permutation for every
-epoch, drawn from the seed alone. `port.data.PlanSampler` gives it to a torch DataLoader, `port.data.PlanSource`
-to grain; the number of workers, the framework and the platform change nothing about it.
+Two loaders that each shuffle on their own never agree. Here the order is a value: a permutation for every
+epoch, drawn from the seed alone. `port.data.PlanSampler` passes it to a torch DataLoader, `port.data.PlanSource`
+to grain; it depends neither on the number of workers, nor on the framework or the platform.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from port.errors import UsageError
 class PlannedIndex(int):
     """An index into a dataset that remembers its epoch.
 
-    It is an ``int``, so any map-style dataset takes it; `port.data.Augmented` reads ``epoch`` off it, which is
-    how the epoch reaches a loader's worker process.
+    It is an ``int``, so any map-style dataset accepts it; `port.data.Augmented` reads its ``epoch``, which is how the
+    epoch reaches a loader's worker process.
     """
 
     epoch: int
@@ -38,15 +38,15 @@ class IndexPlan:
     """The order in which ``length`` samples are visited, epoch after epoch.
 
     Attributes:
-        length: how many samples the dataset has.
-        batch_size: samples in a (global) batch.
-        seed: the same seed gives the same plan, on every platform and with every numpy.
-        shuffle: a new permutation every epoch; without it, the dataset's own order.
-        drop_last: leave out an epoch's last samples where they do not fill a batch.
+        length: the number of samples in the dataset.
+        batch_size: the number of samples in a (global) batch.
+        seed: the same seed gives the same plan on every platform and with every version of numpy.
+        shuffle: use a new permutation every epoch; otherwise, the dataset's own order.
+        drop_last: leave out an epoch's last samples if they do not fill a batch.
 
     Raises:
-        UsageError: a length or batch size below 1, a negative seed, one that is no whole number, or no full batch
-            in an epoch under ``drop_last``.
+        UsageError: a length or batch size below 1, a negative or fractional seed, or no full batch in an epoch under
+            ``drop_last``.
     """
 
     length: int
@@ -67,23 +67,23 @@ class IndexPlan:
             raise UsageError(f"seed must not be negative, got {self.seed}")
         if self.drop_last and self.batch_size > self.length:
             raise UsageError(
-                f"batch size {self.batch_size} is larger than the {self.length} samples there are, and the last "
-                "partial batch is dropped: nothing would be left; take a smaller batch, or drop_last=False"
+                f"batch size {self.batch_size} exceeds the dataset's {self.length} samples, and the partial last "
+                "batch is dropped, which leaves nothing; choose a smaller batch, or drop_last=False"
             )
 
     @property
     def batches_per_epoch(self) -> int:
-        """How many batches an epoch has."""
+        """The number of batches in an epoch."""
         whole, rest = divmod(self.length, self.batch_size)
         return whole + (1 if rest and not self.drop_last else 0)
 
     @property
     def samples_per_epoch(self) -> int:
-        """How many samples an epoch visits: fewer than ``length`` where the last batch is dropped."""
+        """The number of samples that an epoch visits: fewer than ``length`` if the last batch is dropped."""
         return self.batches_per_epoch * self.batch_size if self.drop_last else self.length
 
     def epoch(self, epoch: int) -> np.ndarray:
-        """The samples of one epoch (from 0) in their order, as int64 indices, shape (samples_per_epoch,)."""
+        """The samples of one epoch (from 0) in order, as int64 indices, shape (samples_per_epoch,)."""
         if epoch < 0:
             raise UsageError(f"epochs and steps are counted from 0, got epoch {epoch}")
         if not self.shuffle:
@@ -94,6 +94,6 @@ class IndexPlan:
         return np.argsort(bits, kind="stable")[: self.samples_per_epoch]
 
     def batch(self, step: int) -> np.ndarray:
-        """The samples of the batch at a step counted from 0 over all epochs, as int64 indices."""
+        """The samples of the batch at ``step``, counted from 0 over all epochs, as int64 indices."""
         epoch, place = divmod(step, self.batches_per_epoch)
         return self.epoch(epoch)[place * self.batch_size : (place + 1) * self.batch_size]

@@ -1,4 +1,4 @@
-"""Which replica sees which samples: each global batch of a plan, shared out the same way on both sides."""
+"""Which replica sees which samples: each global batch of a plan is divided the same way on both sides."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ UNEVEN = ("pad", "weight")
 
 @dataclass(frozen=True)
 class Shards:
-    """A plan's batches for ``replicas`` that train together.
+    """A plan's batches, divided among ``replicas`` that train together.
 
     Attributes:
-        plan: the order of the samples; its batches are the global ones. With ``drop_last`` an epoch's last partial
-            batch is left out, and what ``uneven`` says does not matter.
-        replicas: how many share a batch.
-        split: "interleaved": replica r has samples r, r + replicas, … of a batch, as torch's DistributedSampler gives
-            them out (D7); "contiguous": a block of it, as JAX shards an array.
-        uneven: an epoch's last batch, where the replicas do not divide it: "pad" fills it with the epoch's first
+        plan: the order of the samples; its batches are the global ones. With ``drop_last`` an epoch's partial last
+            batch is left out, and ``uneven`` has no effect.
+        replicas: the number of replicas that share a batch.
+        split: "interleaved": replica r sees samples r, r + replicas, … of a batch, as with torch's DistributedSampler
+            (D7); "contiguous": it sees a block, as JAX shards an array.
+        uneven: what to do if the replicas do not divide an epoch's last batch: "pad" fills it with the epoch's first
             samples, as DistributedSampler does, which are then seen twice; "weight" gives the first replicas one more
             than the others, and each loss a weight (D8).
-        microbatches: in how many parts each replica takes its share, one after the other; each part is a block of it.
+        microbatches: how many microbatches each replica's share is processed in; each is a block of it.
 
     Raises:
-        UsageError: no replica, no microbatch, or a batch that they do not divide.
-        UnknownChoice: another split, or another way with the last batch.
+        UsageError: fewer than one replica or microbatch, or a batch that they do not divide.
+        UnknownChoice: an unknown ``split`` or ``uneven``.
     """
 
     plan: IndexPlan
@@ -45,24 +45,24 @@ class Shards:
         if self.split not in SPLITS:
             raise UnknownChoice("split", self.split, SPLITS)
         if self.uneven not in UNEVEN:
-            raise UnknownChoice("way with an uneven batch", self.uneven, UNEVEN)
+            raise UnknownChoice("option for an uneven batch", self.uneven, UNEVEN)
         if self.replicas < 1:
-            raise UsageError(f"there is at least one replica, got {self.replicas}")
+            raise UsageError(f"replicas must be at least 1, got {self.replicas}")
         if self.microbatches < 1:
-            raise UsageError(f"a replica takes its share in at least one microbatch, got {self.microbatches}")
+            raise UsageError(f"microbatches must be at least 1, got {self.microbatches}")
         if self.plan.batch_size % self._parts:
             down = self.plan.batch_size // self._parts * self._parts
             nearest = [str(size) for size in (down, down + self._parts) if size]
             parts = f" in {self.microbatches} microbatches each" if self.microbatches > 1 else ""
             raise UsageError(
-                f"a (global) batch of {self.plan.batch_size} cannot be shared equally by {self.replicas} replicas"
-                f"{parts}: take a batch of {' or '.join(nearest)}, or another number of replicas"
+                f"a (global) batch of {self.plan.batch_size} cannot be divided equally among {self.replicas} replicas"
+                f"{parts}: choose a batch of {' or '.join(nearest)}, or another number of replicas"
             )
 
     def epoch(self, epoch: int) -> Iterator[list[np.ndarray]]:
-        """The batches of one epoch (from 0): of each, every replica's samples, int64 indices.
+        """Yield the batches of one epoch (from 0): for each, every replica's samples, int64 indices.
 
-        All are of one length, ``batch_size / replicas`` but for the last batch; under "weight" the last batch's may
+        All have the length ``batch_size / replicas``, except in the last batch; under "weight" the last batch's may
         differ by one, and be empty.
         """
         samples = self.plan.epoch(epoch)
@@ -76,7 +76,7 @@ class Shards:
         return self.replicas * self.microbatches
 
     def _missing(self, size: int) -> int:
-        """With how many samples a batch of this size is filled up."""
+        """The number of samples that a batch of this size is padded by."""
         return -size % self._parts if self.uneven == "pad" else 0
 
     def _shared(self, batch: np.ndarray) -> list[np.ndarray]:
@@ -86,14 +86,14 @@ class Shards:
 
 
 class Places(NamedTuple):
-    """Where the samples that one process loads stand in their global batch.
+    """The positions, in their global batch, of the samples that one process loads.
 
     Attributes:
-        rows: their positions in it, int32 (microbatches, n); of several replicas, one behind the other in n.
+        rows: their positions in it, int32 (microbatches, n); of several replicas, one after the other along n.
         own_rows: their positions in their own replica's part of it, int32 (microbatches, n).
-        real: whether a sample counts, bool (microbatches, n); the others fill up arrays of one size.
-        batch_size: how many samples the global batch has, those that pad it among them.
-        own_size: how many a replica's part has, filled up.
+        real: whether a sample counts, bool (microbatches, n); the others pad arrays to equal sizes.
+        batch_size: the number of samples in the global batch, padding included.
+        own_size: the number of samples in a replica's part, padding included.
     """
 
     rows: np.ndarray
@@ -107,16 +107,16 @@ class Places(NamedTuple):
 class Share:
     """What one process loads: the part of each global batch that its replicas see. Loaders follow it like a plan.
 
-    A batch of it is flat, microbatch by microbatch and in each replica by replica, as `Places.rows` read row by row.
+    Its batches are flat: microbatch by microbatch and in each replica by replica, as `Places.rows` read row by row.
 
     Attributes:
-        shards: who sees what.
-        replicas: this process's own, of those in ``shards``.
-        filled: where "weight" leaves replicas or microbatches unequal, fill the smaller ones up with samples that do
-            not count, as all shards of an array have one size.
+        shards: how the plan's batches are divided.
+        replicas: the replicas of this process, of those in ``shards``.
+        filled: where "weight" leaves replicas or microbatches unequal, pad the smaller ones with samples that do not
+            count, since all shards of an array have one size.
 
     Raises:
-        UsageError: replicas that there are not, or one that is left without a sample and not filled.
+        UsageError: replicas that do not exist, or one that gets no sample and is not filled.
     """
 
     shards: Shards
@@ -125,31 +125,31 @@ class Share:
 
     def __post_init__(self) -> None:
         if not self.replicas or min(self.replicas) < 0 or max(self.replicas) >= self.shards.replicas:
-            raise UsageError(f"there are replicas 0 to {self.shards.replicas - 1}, got {self.replicas}")
+            raise UsageError(f"replicas are numbered 0 to {self.shards.replicas - 1}, got {self.replicas}")
         rest = self.shards.plan.samples_per_epoch % self.shards.plan.batch_size
         if 0 < rest < self.shards.replicas and self.shards.uneven == "weight" and not self.filled:
             raise UsageError(
-                f"an epoch's last batch has {rest} samples, too few for {self.shards.replicas} replicas: pad it, leave "
-                "it out, or take another batch size"
+                f"an epoch's last batch has {rest} samples, too few for {self.shards.replicas} replicas: pad it, drop "
+                "it, or choose another batch size"
             )
 
     @property
     def length(self) -> int:
-        """How many samples the dataset has."""
+        """The number of samples in the dataset."""
         return self.shards.plan.length
 
     @property
     def batch_size(self) -> int:
-        """How many samples of a full batch this process loads."""
+        """The number of samples of a full batch that this process loads."""
         return self.shards.plan.batch_size // self.shards.replicas * len(self.replicas)
 
     @property
     def batches_per_epoch(self) -> int:
-        """How many batches an epoch has."""
+        """The number of batches in an epoch."""
         return self.shards.plan.batches_per_epoch
 
     def epoch(self, epoch: int) -> np.ndarray:
-        """The samples of one epoch (from 0), batch behind batch, as int64 indices."""
+        """The samples of one epoch (from 0), batch after batch, as int64 indices."""
         samples, size = self.shards.plan.epoch(epoch), self.shards.plan.batch_size
         loaded = []
         for start in range(0, len(samples), size):
@@ -160,13 +160,13 @@ class Share:
         return np.concatenate(loaded)
 
     def places(self, step: int) -> Places:
-        """Where the samples of the batch at a step (from 0, over all epochs) stand in the global one."""
+        """The positions of the samples of the batch at ``step`` (from 0, over all epochs) in the global batch."""
         plan = self.shards.plan
         start = step % plan.batches_per_epoch * plan.batch_size
         return self._places(min(plan.batch_size, plan.length - start))
 
     def _places(self, size: int) -> Places:
-        """Those of a batch of ``size`` samples."""
+        """The positions for a batch of ``size`` samples."""
         padded = size + self.shards._missing(size)
         of_replica = self.shards._shared(np.arange(padded, dtype=np.int32))
         longest = max(map(len, of_replica))
@@ -187,9 +187,9 @@ class Share:
 
 
 def loss_weights(shards: list[np.ndarray]) -> list[float]:
-    """What each replica multiplies its mean loss by, so that the mean over the replicas is the batch's: n_r · R / N.
+    """Weights of the replicas' mean losses, so that the mean over the replicas is the batch's: n_r · R / N.
 
-    All are 1 where the shards are of one size. A mean of means over others is not the mean (D8).
+    All are 1 if the shards have equal sizes. For unequal sizes, the mean of means is not the mean (D8).
     """
     total = sum(map(len, shards))
     return [len(shard) * len(shards) / total for shard in shards]

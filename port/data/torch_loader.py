@@ -1,4 +1,4 @@
-"""The plan as a torch Sampler."""
+"""The index plan as a torch Sampler."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from port.data.shards import Share
 
 
 class PlanSampler(Sampler[list[PlannedIndex]]):
-    """A batch sampler that follows a plan, one epoch an iteration.
+    """A batch sampler that follows a plan; each iteration is one epoch.
 
-    Give it to a DataLoader as ``batch_sampler`` and tell it the epoch before each one, as one does with torch's
+    Pass it to a DataLoader as ``batch_sampler`` and set the epoch before each one, as with torch's
     DistributedSampler::
 
         sampler = PlanSampler(plan)
@@ -22,7 +22,7 @@ class PlanSampler(Sampler[list[PlannedIndex]]):
             sampler.set_epoch(epoch)
             for images, labels in loader: ...
 
-    A `Share` of a plan is followed as well: one replica's part of every batch.
+    A `Share` of a plan works as well: one replica's part of every batch.
     """
 
     def __init__(self, plan: IndexPlan | Share) -> None:
@@ -30,7 +30,7 @@ class PlanSampler(Sampler[list[PlannedIndex]]):
         self.epoch = self.skip = 0
 
     def set_epoch(self, epoch: int, skip: int = 0) -> None:
-        """The epoch (from 0) whose batches the next iteration gives, without its first ``skip``."""
+        """Set the epoch (from 0) whose batches the next iteration yields, without its first ``skip``."""
         self.epoch, self.skip = epoch, skip
 
     def __len__(self) -> int:

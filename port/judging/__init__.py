@@ -1,4 +1,4 @@
-"""How every comparison ends, and how far apart two sides may be that are the same."""
+"""The outcome of every comparison, and the limits on how far apart two equal sides may be."""
 
 from port.judging.compared import Compared
 from port.judging.limits import TENSORS, Limits

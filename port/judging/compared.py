@@ -1,4 +1,4 @@
-"""One kind of thing that was compared: the largest difference, its limit, and how many there were."""
+"""One row of a comparison: the largest difference of one kind of thing, its limit, and how many were compared."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from port.judging.status import Status
 
 @dataclass(frozen=True)
 class Compared:
-    """A row of every comparison's result: tensors of one kind in one mode, or a run's losses.
+    """A row of a comparison's result: tensors of one kind in one mode, or a run's losses.
 
     Attributes:
-        what: of which, as "gradients in training" or "training loss".
-        difference: the largest, relative; NaN where there is no number to compare.
-        limit: what it may be; NaN where nothing judges it.
-        where: the tensor, or the step, with that difference.
+        what: what was compared, as "gradients in training" or "training loss".
+        difference: the largest relative difference; NaN if there is no number to compare.
+        limit: the largest difference allowed; NaN if nothing judges it.
+        where: the tensor, or the step, with the largest difference.
         count: how many were compared.
-        rounded: how many of them are beyond their limit by rounding alone, as the original's own control shows; they
+        rounded: how many of them exceed their limit by rounding alone, as the original's own control shows; they
             are not in ``difference``.
         unjudged: why one cannot be judged; empty if all can.
-        of: what is counted, in the singular.
+        of: the unit that is counted, in the singular.
     """
 
     what: str
@@ -48,7 +48,7 @@ class Compared:
         return self.status is Status.AGREE
 
     def joined(self, other: Compared) -> Compared:
-        """The row of both rows' tensors, which are of one kind."""
+        """Merge two rows of the same kind."""
         worst = self if self.difference >= other.difference else other
         return replace(
             worst,
@@ -70,6 +70,6 @@ class Compared:
 
 
 def with_row(rows: Iterable[Compared], row: Compared) -> list[Compared]:
-    """Rows with one more, which is joined to the one of the same name."""
+    """Add a row, merging it with the row of the same name."""
     found = [old.joined(row) if old.what == row.what else old for old in rows]
     return found if not row.count or any(old.what == row.what for old in found) else [*found, row]

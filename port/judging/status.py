@@ -1,4 +1,4 @@
-"""The three words in which every comparison ends, each with its exit code."""
+"""The three outcomes of a comparison, each with its exit code."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """What a comparison ends in. Only ``AGREE`` means that the two sides were shown to be the same.
+    """The outcome of a comparison. Only ``AGREE`` means that the two sides were shown to be the same.
 
-    ``CANNOT_JUDGE`` says nothing of the two: the comparison did not fit into memory, there is nothing to compare, or
-    the original itself strays as far when its numbers are moved in their last places.
+    ``CANNOT_JUDGE`` says nothing about the two: the comparison did not fit into memory, there is nothing to compare,
+    or the original itself strays as far when its numbers are perturbed in their last places.
     """
 
     AGREE = "agree"
@@ -19,12 +19,12 @@ class Status(StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """Of a command that ends in it. 2 is bad usage, and 3 a trainer that died."""
+        """The exit code of a command with this outcome. 2 is bad usage, and 3 a trainer that died."""
         return {Status.AGREE: 0, Status.DIFFER: 1, Status.CANNOT_JUDGE: 4}[self]
 
 
 def worst(statuses: Iterable[Status]) -> Status:
-    """The status of several comparisons together; of none, nothing can be judged."""
+    """The status of several comparisons together; with none, nothing can be judged."""
     found = set(statuses)
     if Status.DIFFER in found:
         return Status.DIFFER

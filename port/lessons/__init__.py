@@ -1,6 +1,6 @@
-"""The lessons, and two sources beside each other: every line once, definitions opposite their twins.
+"""The lessons, and alignments of two sources: every line once, definitions opposite their twins.
 
-An `Alignment` is data: rows of a line and its twin. `print_alignment` shows it in a terminal.
+An `Alignment` is data: rows of a line and its twin. `print_alignment` prints it to a terminal.
 """
 
 from port.lessons.alignment import AlignedRow, Alignment, Kind, NumberedLine, align

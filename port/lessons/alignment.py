@@ -1,4 +1,4 @@
-"""Two sources beside each other, definition by definition and line by line, as plain data."""
+"""Aligns two sources, definition by definition and line by line, as plain data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from port.lessons.source import SourceText
 
 
 class Kind(StrEnum):
-    """How the two lines of a row are to each other."""
+    """How the two lines of a row relate."""
 
     EQUAL = "equal"
     CHANGED = "changed"
@@ -31,14 +31,14 @@ class NumberedLine(NamedTuple):
 
 
 class AlignedRow(NamedTuple):
-    """What stands beside each other; None where a line has no twin."""
+    """Two lines side by side; None where a line has no twin."""
 
     left: NumberedLine | None
     right: NumberedLine | None
 
     @property
     def kind(self) -> Kind:
-        """Equal lines are the same, blanks and all."""
+        """Compare both lines; equal ones match including whitespace."""
         if self.left is None or self.right is None:
             return Kind.ONLY_LEFT if self.right is None else Kind.ONLY_RIGHT
         return Kind.EQUAL if self.left.text == self.right.text else Kind.CHANGED
@@ -52,31 +52,31 @@ class Alignment:
     right: SourceText
     rows: tuple[AlignedRow, ...]
     remarks: tuple[str, ...] = ()
-    """what a reader should know of the two sources"""
+    """what a reader should know about the two sources"""
 
     def share_opposite(self) -> float:
-        """Of all lines that say something, the share that has a line of the other side opposite."""
+        """The share of non-blank lines that have a line of the other side opposite."""
         lines = [(line, None not in row) for row in self.rows for line in row if line is not None and line.text.strip()]
         return sum(opposite for _, opposite in lines) / len(lines) if lines else 1.0
 
 
 class Stretch(NamedTuple):
-    """Lines of the left among which those of the right have their twins."""
+    """Lines on the left, and the lines on the right among which they have their twins."""
 
     left: range
     right: range
     together: bool = False
-    """one line each, and they are twins whatever they say"""
+    """one line each, which are twins whatever they contain"""
     loose: tuple[Sequence[OutlineItem], Sequence[OutlineItem]] = ((), ())
-    """definitions in it that have no twin by name"""
+    """definitions in it that have no twin of the same name"""
 
 
 def align(left: SourceText, right: SourceText) -> Alignment:
-    """Set two sources beside each other.
+    """Align two sources.
 
-    Definitions of one qualified name stand opposite each other, as many as keep their order, and so do the titles of
-    cells; between them, lines stand opposite the ones that they share most words with. A source that is not Python
-    leaves the lines alone.
+    Definitions with the same qualified name are placed opposite each other, as many as keep their order, and so are
+    cell titles; between them, lines are placed opposite the ones that they share most words with. A source that is not
+    Python is aligned by lines alone.
     """
     remarks = [f"{source.name} {remark}" for source in (left, right) for remark in source.remarks]
     parts: list[tuple[OutlineItem, ...]] = []
@@ -94,7 +94,7 @@ def align(left: SourceText, right: SourceText) -> Alignment:
 def stretches(
     left_parts: Sequence[OutlineItem], right_parts: Sequence[OutlineItem], left: range, right: range
 ) -> Iterator[Stretch]:
-    """Both sources cut at their matched parts, from the first line to the last: no line's twin is beyond a cut."""
+    """Cut both sources at their matched parts, from the first line to the last: no line's twin is beyond a cut."""
 
     def between(ours: range, theirs: range) -> Stretch:
         return Stretch(ours, theirs, loose=(_starting(left_parts, ours), _starting(right_parts, theirs)))
@@ -135,9 +135,9 @@ def _starting(parts: Sequence[OutlineItem], lines: range) -> Sequence[OutlineIte
 
 
 def _without_strays(pairs: Pairs, side: int, loose: Sequence[range], lines: Sequence[str]) -> Pairs:
-    """The pairs; but a definition that has no twin by name stands alone, unless half of it has lines opposite.
+    """Drop the pairs of a definition that has no twin of the same name, unless half of it has lines opposite.
 
-    Then it is the same under another name. A few lines that happen to be alike would only be misleading.
+    In that case it is the same under another name. A few lines that happen to be alike would only mislead.
     """
     opposite = {pair[side] for pair in pairs}
     strays: set[int] = set()

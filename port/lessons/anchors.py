@@ -1,4 +1,4 @@
-"""Which parts of two sources stand opposite each other: those of one name, as many as keep their order."""
+"""Matches the parts of two sources that have the same name, as many as keep their order."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Hashable, Sequence
 
 from port.lessons.outline import OutlineItem
 
-# So many pairs of one name (the setters of a property, the branches of an `if`) are all tried.
+# Up to so many pairs of one name (a property's setters, the branches of an `if`) are all tried.
 TRIED = 1000
 
 
 def matched(left: Sequence[OutlineItem], right: Sequence[OutlineItem]) -> list[tuple[OutlineItem, OutlineItem]]:
-    """Parts of one name, in order on both sides: a longest set of which no two cross."""
+    """Match parts of the same name, in order on both sides: a longest set of pairs of which no two cross."""
     pairs = in_order([part.name for part in left], [part.name for part in right])
     return [(left[i], right[j]) for i, j in pairs]
 
 
 def in_order(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Places of equal things, rising on both sides, as many as there can be."""
+    """Positions of equal things, rising on both sides, as many as possible."""
     places: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for side, names in enumerate((left, right)):
         for place, name in enumerate(names):
@@ -30,15 +30,15 @@ def in_order(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[tuple[
             candidates += ((i, j) for i in ours for j in theirs)
         else:  # the first with the first, the second with the second
             candidates += zip(ours, theirs, strict=False)
-    # Of one i, the larger j come first: no two of them can follow each other in a rising set.
+    # For one i, larger j come first: no two of them can follow each other in a rising set.
     candidates.sort(key=lambda pair: (pair[0], -pair[1]))
     return _longest_rising(candidates)
 
 
 def _longest_rising(candidates: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """A longest subsequence whose second places rise, by the length that ends at each."""
-    lowest: list[int] = []  # of all rising sets of length n + 1, the lowest end
-    ends: list[int] = []  # and which candidate that is
+    """A longest subsequence whose second positions rise, built by the length that ends at each."""
+    lowest: list[int] = []  # the lowest end of all rising sets of length n + 1
+    ends: list[int] = []  # and the candidate that it is
     before: list[int] = []
     for number, (_, j) in enumerate(candidates):
         length = bisect_left(lowest, j)

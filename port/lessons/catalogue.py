@@ -1,4 +1,4 @@
-"""The lessons there are: pairs of files of one name, in reading order."""
+"""The catalogue of lessons: pairs of files with the same name, in reading order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from port.errors import UnknownChoice, UsageError
 from port.lessons.source import SourceText, read_source
 from port.lessons.written_folder import account_in, is_written_folder, read_written_folder
 
-# One builds on another. A lesson that is not named here comes behind them.
+# Each builds on the one before. A lesson that is not listed here comes after them.
 READING_ORDER = (
     "basics",
     "model",
@@ -38,14 +38,14 @@ READING_ORDER = (
 
 @dataclass(frozen=True)
 class Lesson:
-    """A file in PyTorch, and its twin in JAX: a file, or the folder that `port script` wrote of it."""
+    """A PyTorch file and its JAX twin: a file, or the folder that `port script` wrote for it."""
 
     name: str
     torch: Path
     jax: Path
 
     def sources(self) -> tuple[SourceText, SourceText]:
-        """Both files, named from the folder that holds the lessons."""
+        """Both files, named relative to the folder that holds the lessons."""
         root = self.torch.parents[2]
         read = read_written_folder if self.jax.is_dir() else read_source
         return (
@@ -54,7 +54,7 @@ class Lesson:
         )
 
     def account(self) -> str | None:
-        """What the PyTorch file does, line by line, where `port script` has watched it."""
+        """The account of the PyTorch file, line by line, if `port script` has watched it."""
         return account_in(self.jax) if self.jax.is_dir() else None
 
     def about(self) -> str:
@@ -71,7 +71,7 @@ class Lesson:
 
 
 def lessons(folder: Path | None = None) -> list[Lesson]:
-    """All lessons of a folder, in reading order; of ``side_by_side`` if none is given, which is not imported."""
+    """List all lessons of a folder, in reading order; by default of ``side_by_side``, which is not imported."""
     folder = folder or _side_by_side()
     files = [path for path in sorted((folder / "pytorch").glob("*.py")) if not path.name.startswith("_")]
     twins = [(path, folder / "jax" / name) for path in files for name in (path.name, path.stem)]
@@ -81,10 +81,10 @@ def lessons(folder: Path | None = None) -> list[Lesson]:
 
 
 def find_lesson(name: str, folder: Path | None = None) -> Lesson:
-    """The lesson of that name; a hyphen is as good as an underscore.
+    """Find a lesson by name; hyphens and underscores are equivalent.
 
     Raises:
-        UnknownChoice: there is none; names those there are, the nearest first.
+        UnknownChoice: it does not exist; lists the lessons, closest match first.
     """
     there = {lesson.name: lesson for lesson in lessons(folder)}
     wanted = name.replace("-", "_")
@@ -98,4 +98,4 @@ def _side_by_side() -> Path:
     for folder in (spec and spec.submodule_search_locations) or ():
         if (Path(folder) / "pytorch").is_dir():
             return Path(folder)
-    raise UsageError("the lessons are not here: they are in the package side_by_side, which is installed beside port")
+    raise UsageError("the lessons were not found: they are in the package side_by_side, which is installed with port")

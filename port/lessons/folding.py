@@ -1,17 +1,17 @@
-"""A line that is longer than its column, in several: nothing of it is left out."""
+"""Wraps a line that is wider than its column: nothing of it is left out."""
 
 from __future__ import annotations
 
 from rich.cells import get_character_cell_size
 from rich.text import Text
 
-HANGING = 4  # further in than the line's own indentation
-BREAKS = " ,([{", "./="  # a piece had better end behind one of the first, or else of the second
-EMOJI_FOLLOWS = "\ufe0f"  # makes the sign before it two cells wide
+HANGING = 4  # indentation beyond the line's own
+BREAKS = " ,([{", "./="  # a piece preferably ends after one of the first, or else of the second
+EMOJI_FOLLOWS = "\ufe0f"  # makes the character before it two cells wide
 
 
 def fold(text: Text, width: int) -> list[Text]:
-    """The pieces of a line, none wider than ``width`` (2 at least), those that follow indented."""
+    """Split a line into pieces, none wider than ``width`` (2 at least), continuation pieces indented."""
     plain = text.plain
     first = _reach(plain, 0, width)
     if first == len(plain):
@@ -25,7 +25,7 @@ def fold(text: Text, width: int) -> list[Text]:
 
 
 def _reach(plain: str, start: int, width: int) -> int:
-    """How far a piece goes that begins at ``start``; a character at least."""
+    """The end of a piece that begins at ``start``; at least one character further."""
     for place in range(start, len(plain)):
         wide = plain[place + 1 : place + 2] == EMOJI_FOLLOWS
         width -= 2 if wide else get_character_cell_size(plain[place])
@@ -35,7 +35,7 @@ def _reach(plain: str, start: int, width: int) -> int:
 
 
 def _back_to_a_break(plain: str, start: int, stop: int) -> int:
-    """Behind a word's end, where that leaves a third of the piece at least."""
+    """Move the end back to a word's end, if that leaves a third of the piece at least."""
     for breaks in BREAKS:
         for place in range(stop, start + (stop - start) // 3, -1):
             if plain[place - 1] in breaks and plain[place] not in breaks:

@@ -1,4 +1,4 @@
-"""What a Python source is made of: its definitions, and the titles of its cells."""
+"""The outline of a Python source: its definitions and cell titles."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class DoesNotParse(ValueError):
-    """A source that is not Python of this version; says where."""
+    """Raised for a source that is not valid Python of this version; says where."""
 
 
 @dataclass(frozen=True)
 class OutlineItem:
-    """A definition, or the title of a cell. Lines are counted from 0, and ``stop`` is the first that is not its own."""
+    """A definition or a cell title. Lines are counted from 0, and ``stop`` is the first line after it."""
 
     name: str
     start: int
-    """its first line: a decorator's, or a comment's that stands right above"""
+    """its first line: a decorator's, or that of a comment right above"""
     line: int
-    """the one that says `def`, `class` or the title"""
+    """the line with `def`, `class` or the title"""
     body: int
-    """where its signature has ended"""
+    """the line where its signature ends"""
     stop: int
     parts: tuple[OutlineItem, ...] = ()
-    """the methods of a class, and whatever titles stand inside"""
+    """a class's methods, and any titles inside"""
 
 
 def outline(lines: Sequence[str]) -> tuple[OutlineItem, ...]:
-    """The functions and classes of a source, methods inside them, and the titles of cells; in order.
+    """List the functions and classes of a source, with methods inside them, and cell titles, in order.
 
     Raises:
         DoesNotParse: with Python's own reason.
@@ -42,21 +42,21 @@ def outline(lines: Sequence[str]) -> tuple[OutlineItem, ...]:
     text = "\n".join(lines) + "\n"
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of somebody else's "\d"
+            warnings.simplefilter("ignore")  # somebody else's "\d"
             tree = ast.parse(text)
         titles = [OutlineItem(lines[n].rstrip(), n, n, n + 1, n + 1) for n in _titles(text)]
     except SyntaxError as error:
         place = "" if error.lineno is None else f", line {error.lineno}"
         raise DoesNotParse(f"{error.msg}{place}") from None
-    except (tokenize.TokenError, ValueError) as error:  # the second of a null byte, before Python 3.11.4
+    except (tokenize.TokenError, ValueError) as error:  # ValueError: a null byte, before Python 3.11.4
         raise DoesNotParse(str(error.args[0])) from None
-    except (RecursionError, MemoryError):  # what Python's parser says to that
+    except (RecursionError, MemoryError):  # how Python's parser fails on it
         raise DoesNotParse("nested too deeply") from None
     return _placed(_definitions(tree, lines, in_class=False), titles)
 
 
 def flat(parts: Sequence[OutlineItem], inside: str = "") -> Iterator[tuple[str, OutlineItem]]:
-    """Every part with its qualified name, those inside others too."""
+    """All parts with their qualified names, including nested ones."""
     for part in parts:
         yield inside + part.name, part
         yield from flat(part.parts, f"{inside}{part.name}.")
@@ -65,7 +65,7 @@ def flat(parts: Sequence[OutlineItem], inside: str = "") -> Iterator[tuple[str, 
 def _definitions(node: ast.AST, lines: Sequence[str], *, in_class: bool) -> list[OutlineItem]:
     parts: list[OutlineItem] = []
     for found in _nearest(node):
-        # JAX's modules are called by __call__, torch's by forward.
+        # JAX's modules are called through __call__, torch's through forward.
         name = "__call__" if in_class and found.name == "forward" else found.name
         line = found.lineno - 1
         start = min([line, *(decorator.lineno - 1 for decorator in found.decorator_list)])
@@ -81,7 +81,7 @@ def _definitions(node: ast.AST, lines: Sequence[str], *, in_class: bool) -> list
 
 
 def _nearest(node: ast.AST) -> Iterator[Definition]:
-    """The definitions below a node, through `if`, `try` and `with`, but not inside one another."""
+    """The definitions below a node, through `if`, `try` and `with`, but not nested in each other."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, Definition):
             yield child
@@ -90,7 +90,7 @@ def _nearest(node: ast.AST) -> Iterator[Definition]:
 
 
 def _titles(text: str) -> list[int]:
-    """Lines that are a cell's title; one that stands in a string is none."""
+    """The lines that are cell titles; not those inside strings."""
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     return [
         token.start[0] - 1
@@ -100,7 +100,7 @@ def _titles(text: str) -> list[int]:
 
 
 def _placed(parts: list[OutlineItem], titles: list[OutlineItem]) -> tuple[OutlineItem, ...]:
-    """The parts and the titles in order; a title that stands inside of a part becomes a part of it."""
+    """Order the parts and the titles; a title inside a part becomes a part of it."""
     placed = []
     for part in parts:
         inside = [title for title in titles if part.body <= title.line < part.stop]

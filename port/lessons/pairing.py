@@ -1,4 +1,4 @@
-"""Lines opposite lines, inside a stretch of two sources: the best pairing by likeness that keeps the order."""
+"""Pairs lines within a stretch of two sources: the best pairing by similarity that keeps the order."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ import numpy as np
 from port.lessons.anchors import in_order
 from port.lessons.similarity import scores
 
-# Lines times lines that are weighed at once. A longer stretch is divided, so that any file takes seconds at most.
+# The most lines times lines that are weighed at once. A longer stretch is divided, so that any file takes seconds at
+# most.
 AT_ONCE = 1_000_000
 
 Pairs = list[tuple[int, int]]
 
 
 def pair_lines(left: Sequence[str], right: Sequence[str]) -> Pairs:
-    """Places of lines that stand opposite each other, rising on both sides. The rest has no twin."""
+    """Positions of paired lines, rising on both sides. The other lines have no twin."""
     return [pair for piece in _pieces(left, right, range(len(left)), range(len(right))) for pair in piece]
 
 
 def _pieces(left: Sequence[str], right: Sequence[str], ours: range, theirs: range) -> Iterator[Pairs]:
-    """The pairing, piece by piece: what is equal at both ends first, then what is between."""
+    """Pair piece by piece: first what is equal at both ends, then what is between."""
     head = _equal(left, right, ours, theirs)
     yield list(zip(ours[:head], theirs[:head], strict=True))
     ours, theirs = ours[head:], theirs[head:]
@@ -39,13 +40,13 @@ def _pieces(left: Sequence[str], right: Sequence[str], ours: range, theirs: rang
 
 
 def _equal(left: Sequence[str], right: Sequence[str], ours: range, theirs: range) -> int:
-    """How many lines are equal from the start."""
+    """The number of equal lines from the start."""
     pairs = zip(ours, theirs, strict=False)
     return next((n for n, (i, j) in enumerate(pairs) if left[i] != right[j]), min(len(ours), len(theirs)))
 
 
 def _divided(left: Sequence[str], right: Sequence[str], ours: range, theirs: range) -> Iterator[tuple[range, range]]:
-    """A long stretch in shorter ones: before the lines that both sides have once, or else in the middle."""
+    """Divide a long stretch: before lines that occur once on both sides, or else in the middle."""
     counts = Counter(left[i] for i in ours), Counter(right[j] for j in theirs)
     once = {line for line, count in counts[0].items() if count == counts[1][line] == 1}
     places = [i for i in ours if left[i] in once], [j for j in theirs if right[j] in once]
@@ -59,7 +60,7 @@ def _divided(left: Sequence[str], right: Sequence[str], ours: range, theirs: ran
 
 
 def _best(worth: np.ndarray) -> Pairs:
-    """The rising pairs whose worth adds up to the most."""
+    """The rising pairs with the largest total score."""
     rows, columns = worth.shape
     total = np.zeros((rows + 1, columns + 1), np.float32)  # of the first i lines and the first j
     for i in range(rows):

@@ -1,4 +1,4 @@
-"""A source file as lines of text: read strictly, whatever its line ends are."""
+"""A source file as lines of text: decoded strictly, whatever its line endings."""
 
 from __future__ import annotations
 
@@ -9,41 +9,42 @@ from pathlib import Path
 
 from port.errors import UsageError
 
-# What Python reads as the end of a line. str.splitlines knows more of them (form feeds …), and would count otherwise.
+# What Python reads as a line ending. str.splitlines splits at more characters (form feeds …), and would count
+# otherwise.
 LINE_END = re.compile(r"\r\n|\r|\n")
 NAMES = {"\n": r"\n", "\r\n": r"\r\n", "\r": r"\r"}
 
 
 @dataclass(frozen=True)
 class SourceText:
-    """A file's lines, without their ends."""
+    """A file's lines, without line endings."""
 
     name: str
-    """what a reader knows it by"""
+    """its name for the reader"""
     lines: tuple[str, ...]
     remarks: tuple[str, ...] = ()
-    """what a reader of it should know besides"""
+    """remarks for the reader"""
 
 
 def source_of(text: str, name: str) -> SourceText:
-    """The lines of a text. Line ends are no part of them; where there is more than one sort, a remark says so."""
+    """Split a text into lines, without line endings; mixed line endings add a remark."""
     lines = LINE_END.split(text)
     if not lines[-1]:
-        lines.pop()  # what follows the last line's end is no line
+        lines.pop()  # what follows the last line ending is not a line
     if not lines:
         return SourceText(name, (), ("is empty",))
     ends = sorted(set(LINE_END.findall(text)))
     if len(ends) < 2:
         return SourceText(name, tuple(lines))
     mixed = ", ".join(NAMES[end] for end in ends)
-    return SourceText(name, tuple(lines), (f"has mixed line ends ({mixed}); they are not compared",))
+    return SourceText(name, tuple(lines), (f"has mixed line endings ({mixed}); they are not compared",))
 
 
 def read_source(path: Path, name: str | None = None) -> SourceText:
-    """Read a file of UTF-8 text, with or without a byte order mark; ``name`` instead of its path.
+    """Read a UTF-8 file, with or without a byte order mark; ``name`` replaces its path.
 
     Raises:
-        UsageError: it is not there, not a file, not readable, or not UTF-8 text.
+        UsageError: it does not exist, is not a file, is not readable, or is not UTF-8 text.
     """
     try:
         data = path.read_bytes()
@@ -55,7 +56,7 @@ def read_source(path: Path, name: str | None = None) -> SourceText:
         why = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"{str(path)!r} cannot be read: {why}") from None
     if b"\0" in data:
-        raise UsageError(f"{str(path)!r} is binary (it holds NUL bytes); give a file of UTF-8 text")
+        raise UsageError(f"{str(path)!r} is binary (it contains NUL bytes); pass a file of UTF-8 text")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Two sources beside each other in a terminal, or as plain text."""
+"""Prints two sources side by side in a terminal, or as plain text."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from port.lessons.source import SourceText
 from port.lessons.visible import ESCAPED, visible
 from port.lessons.within import words_apart
 
-# What stands between the columns: the signs of `diff -y`. Colour repeats what they say and never says more.
+# Printed between the columns: the signs of `diff -y`. Colour repeats what they say and never says more.
 SIGNS = {Kind.EQUAL: " ", Kind.CHANGED: "|", Kind.ONLY_LEFT: "<", Kind.ONLY_RIGHT: ">"}
 STYLES = {Kind.EQUAL: "dim", Kind.CHANGED: "yellow", Kind.ONLY_LEFT: "bold red", Kind.ONLY_RIGHT: "bold cyan"}
 WORDS = {
     Kind.EQUAL: "equal",
-    Kind.CHANGED: "said otherwise",
-    Kind.ONLY_LEFT: "on the left alone",
-    Kind.ONLY_RIGHT: "on the right alone",
+    Kind.CHANGED: "changed",
+    Kind.ONLY_LEFT: "only on the left",
+    Kind.ONLY_RIGHT: "only on the right",
 }
-NARROWEST, WIDEST = 8, 120  # columns; the widest is where there is no terminal whose width could be meant
+NARROWEST, WIDEST = 8, 120  # columns; the widest is for output that is not a terminal
 ANSI = "ansi_dark"  # the terminal's own colours
 
 
 def print_lessons(lessons: Sequence[Lesson], console: Console) -> None:
-    """The lessons in the order given, a line each."""
+    """Print the lessons in order, one line each."""
     names = max((len(lesson.name) for lesson in lessons), default=0)
     for lesson in lessons:
         line = Text(f"{lesson.name:<{names}}  ", "bold")
@@ -41,7 +41,7 @@ def print_lessons(lessons: Sequence[Lesson], console: Console) -> None:
 
 
 def print_alignment(alignment: Alignment, console: Console) -> None:
-    """Both files in two columns, as wide as the console. Lines that are equal on both sides are quiet."""
+    """Print both files in two columns, as wide as the console. Lines that are equal on both sides are dimmed."""
     gutters = _gutter(alignment.left), _gutter(alignment.right)
     column = max((console.width - sum(gutters) - 5) // 2, NARROWEST)
     for remark in alignment.remarks:
@@ -56,7 +56,7 @@ def print_alignment(alignment: Alignment, console: Console) -> None:
 
 
 def whole_width(alignment: Alignment) -> int:
-    """How wide both columns are together if no line is folded, short of ones that are very long."""
+    """The width of both columns together if no line is wrapped, except for very long ones."""
     sources = alignment.left, alignment.right
     longest = max((cell_len(visible(line)) for source in sources for line in source.lines), default=0)
     names = max(cell_len(visible(source.name)) for source in sources)
@@ -68,7 +68,7 @@ def _gutter(source: SourceText) -> int:
 
 
 def _lines(source: SourceText, console: Console) -> list[Text]:
-    """Each line of a source as it is shown: highlighted, and what a terminal might obey written out."""
+    """Each line of a source as it is printed: highlighted, with control characters written out."""
     shown = [visible(line, console.encoding) for line in source.lines]
     plain = [Text(line) for line in shown]
     if not console.is_terminal or not source.name.endswith((".py", ".pyi")):
@@ -82,7 +82,7 @@ def _lines(source: SourceText, console: Console) -> list[Text]:
 
 
 def _cells(row: AlignedRow, lines: tuple[list[Text], list[Text]]) -> tuple[Text, ...]:
-    """Both lines: quiet where they are equal, and with the words underlined that only one of two twins has."""
+    """Both lines: dimmed if they are equal, and with the words underlined that only one of two twins has."""
     left, right = (Text() if line is None else shown[line.number - 1] for line, shown in zip(row, lines, strict=True))
     if row.kind is Kind.EQUAL:
         return Text(left.plain, STYLES[Kind.EQUAL]), Text(right.plain, STYLES[Kind.EQUAL])
@@ -101,7 +101,7 @@ def _print_columns(
     cells: tuple[Text, ...],
     sign: tuple[str, str],
 ) -> None:
-    """One row, in as many lines as its longer side takes."""
+    """Print one row, in as many lines as its longer side takes."""
     pieces = zip_longest(*(fold(cell, column) for cell in cells), fillvalue=Text())
     for place, (left, right) in enumerate(pieces):
         ours, theirs = numbers if place == 0 else ("", "")

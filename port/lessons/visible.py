@@ -1,17 +1,17 @@
-"""Text as a terminal may be sent it: what would steer the terminal is written out instead."""
+"""Text that is safe to print in a terminal: control characters are written out."""
 
 from __future__ import annotations
 
 import re
 
 TAB = 4
-# Control characters, but also those that turn the direction of writing round or take no place: Python's own rule, for
-# what repr writes as it is.
+# Control characters, and those that change the writing direction or have no width: Python's own rule for what repr
+# escapes.
 ESCAPED = re.compile(r"\\(x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")
 
 
 def visible(text: str, encoding: str = "utf-8") -> str:
-    """One line of text, tabs as spaces, and all that a terminal might obey, or cannot show, as Python writes it."""
+    """One line of text, with tabs as spaces, and characters that a terminal obeys or cannot show written as escapes."""
     text = text.expandtabs(TAB)
     if not text.isprintable():
         text = "".join(map(_written, text))

@@ -1,4 +1,4 @@
-"""What two lines that are twins say otherwise: the words in which they differ."""
+"""The words in which two lines that are twins differ."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import NamedTuple
 
 WORD = re.compile(r"\w+|\s+|[^\w\s]")
 READ = 1000  # characters; of longer lines no words are marked
-HALF = 0.5  # lines that share less are other lines as a whole, and marks in them would only be noise
+HALF = 0.5  # lines that share less differ as a whole, and marks in them would only be noise
 
 
 class Span(NamedTuple):
-    """Characters of a line, from ``start`` until before ``stop``."""
+    """Characters of a line, from ``start`` up to ``stop``, exclusive."""
 
     start: int
     stop: int
 
 
 def words_apart(left: str, right: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-    """Where each line has words that the other has not; nothing for lines that are equal, or that share little."""
+    """The words of each line that the other lacks; nothing for lines that are equal, or that share little."""
     if left == right or max(len(left), len(right)) > READ:
         return (), ()
     ours, theirs = WORD.findall(left), WORD.findall(right)
@@ -37,13 +37,13 @@ def words_apart(left: str, right: str) -> tuple[tuple[Span, ...], tuple[Span, ..
 
 
 def _outside(words: Sequence[str], matched: Sequence[range]) -> tuple[Span, ...]:
-    """The stretches of words that stand in no matched one, in characters, without blanks at their ends."""
+    """The stretches of words outside the matched ones, in characters, without spaces at their ends."""
     places = [0]
     for word in words:
         places.append(places[-1] + len(word))
     spans = []
     start = 0
-    for block in matched:  # the last is empty and stands at the end
+    for block in matched:  # the last is empty and at the end
         first, last = start, block.start
         while first < last and words[first].isspace():
             first += 1

@@ -1,28 +1,28 @@
-"""A folder that `port script` wrote, as one source: its files one behind the other, each under its name."""
+"""A folder written by `port script`, as one source: its files one after the other, each under its name."""
 
 from __future__ import annotations
 
-from os.path import isfile  # False of what is no path at all
+from os.path import isfile  # returns False for invalid paths
 from pathlib import Path
 
 from port.lessons.source import SourceText, read_source
 
 FILES = ("model.py", "original.py", "evaluation.py", "train_step.py", "samples.py", "train.py")
-"""In the order in which a script has these things: the model, the data, the evaluation, the update, the loop."""
+"""In a script's order: the model, the data, the evaluation, the update, the loop."""
 ACCOUNT = Path("observed", "account.txt")
 
 
 def is_written_folder(path: Path) -> bool:
-    """Whether `port script` wrote a trainer there."""
+    """Whether a folder holds a trainer written by `port script`."""
     return isfile(path / "train_step.py")
 
 
 def read_written_folder(folder: Path, name: str | None = None) -> SourceText:
-    """Its files as one source.
+    """Read its files as one source.
 
     Args:
-        folder: that was written.
-        name: of the source; the folder's path, if not given.
+        folder: the written folder.
+        name: the source's name; by default, the folder's path.
 
     Raises:
         UsageError: a file cannot be read.
@@ -35,6 +35,6 @@ def read_written_folder(folder: Path, name: str | None = None) -> SourceText:
 
 
 def account_in(folder: Path) -> str | None:
-    """What the original does, line by line, as `port script` prints it; None where the folder has no account."""
+    """Read the account of the original, line by line, as `port script` prints it; None if the folder has none."""
     path = folder / ACCOUNT
     return "\n".join(read_source(path).lines) if path.is_file() else None

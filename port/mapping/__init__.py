@@ -1,4 +1,4 @@
-"""The mapping of one model's tensors to the other's: from modules, from names, from a file; on numpy."""
+"""Maps one model's tensors to the other's: built from modules, names, or a file; on numpy."""
 
 from port.mapping.entry import FROZEN
 from port.mapping.file import read_mapping, save_mapping

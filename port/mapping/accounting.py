@@ -1,4 +1,4 @@
-"""Strict accounting: what is missing, what was not expected, and what has another shape."""
+"""Strict accounting: which tensors are missing, unexpected, or have the wrong shape."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from port.moves import Shape
 
 
 def complaints(entries: Iterable[Entry], shapes: Mapping[str, Shape]) -> list[str]:
-    """Everything wrong with tensors of these names and shapes, a line each: missing, unexpected, mis-shaped; sorted.
+    """List tensors that are missing, unexpected or mis-shaped, by their names and shapes; one sorted line each.
 
     Args:
         entries: what is expected.
-        shapes: what is there: name → shape.
+        shapes: what was found: name → shape.
     """
     entries = list(entries)
     expected = {source for entry in entries for source in entry.sources}
@@ -30,7 +30,7 @@ def complaints(entries: Iterable[Entry], shapes: Mapping[str, Shape]) -> list[st
 
 def _missing(entry: Entry, shapes: Mapping[str, Shape]) -> list[str]:
     absent = [source for source in entry.sources if source not in shapes]
-    # Of a tied weight one name is enough; what is optional may be missing as a whole.
+    # Of a tied weight one name is enough; an optional entry may be missing as a whole.
     if entry.optional and len(absent) == len(entry.sources):
         return []
     spared = {name for names in entry.tied if any(name in shapes for name in names) for name in names}
@@ -40,14 +40,14 @@ def _missing(entry: Entry, shapes: Mapping[str, Shape]) -> list[str]:
 def _misshapen(entry: Entry, shapes: Mapping[str, Shape]) -> list[str]:
     if entry.shapes is not None:
         return [
-            f"{source} has shape {shapes[source]}, needed is {needed}"
+            f"{source} has shape {shapes[source]}, expected {needed}"
             for source, needed in zip(entry.sources, entry.shapes, strict=True)
             if source in shapes and shapes[source] != needed
         ]
     try:
         entry.target_shapes(gather(entry, shapes))
     except KeyError:
-        return []  # what is missing has no shape
+        return []  # missing tensors have no shape
     except WeightsMismatch as error:
         return [str(error)]
     return []

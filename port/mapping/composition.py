@@ -1,4 +1,4 @@
-"""One mapping after another, as one: entries that meet in the middle, directly or through one another, become one."""
+"""Composes two mappings into one: entries that share names in the middle, directly or through others, become one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Entries = Sequence[Entry]
 
 
 def composed(first: Entries, second: Entries) -> Iterator[Entry]:
-    """Entries from the first's sources to the second's targets.
+    """Compose entries, from the first's sources to the second's targets.
 
-    What one of them keeps on the side for torch, and the other does not speak of, stays as it is; what the second may
-    lack and the first does not give is left out.
+    What one of them keeps aside for torch, and the other does not mention, stays as it is; optional sources of the
+    second that the first does not produce are left out.
 
     Raises:
         WeightsMismatch: the second's sources are not the first's targets.
@@ -28,7 +28,7 @@ def composed(first: Entries, second: Entries) -> Iterator[Entry]:
     if made != taken:
         lines = [f"only the first has {name}" for name in made - taken]
         lines += [f"only the second has {name}" for name in taken - made]
-        raise WeightsMismatch("these mappings do not meet:\n  " + "\n  ".join(sorted(lines)))
+        raise WeightsMismatch("these mappings do not compose:\n  " + "\n  ".join(sorted(lines)))
     meeting_first = [entry for entry in first if not made.isdisjoint(entry.targets)]
     meeting_second = [entry for entry in second if not taken.isdisjoint(entry.sources)]
     for meeting in _meetings(meeting_first, meeting_second):
@@ -71,7 +71,7 @@ def _one(first: Entries, second: Entries) -> Entry:
     order = tuple(given[name] for entry in second for name in entry.sources)
     in_order: list[Move] = [] if order == tuple(range(len(order))) else [Order(order)]
     shapes = [entry.shapes for entry in first]
-    # Whichever side speaks of Flax says the kind of variable; the other has the default.
+    # The mapping on Flax's side knows the kind of variable; the other has the default.
     collection = second[0].collection if second[0].collection != "params" else first[0].collection
     return Entry(
         tuple(name for entry in first for name in entry.sources),

@@ -1,4 +1,4 @@
-"""An entry of a mapping: where one tensor goes, or several that belong together."""
+"""An entry of a mapping: where one tensor goes, or several tensors that belong together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from port.errors import WeightsMismatch
 from port.moves import Addends, EachBranch, Merge, Move, Narrow, Shapes, Sum, Tie, Widen, dtypes_of
 
 TORCH_ONLY = "torch_only"
-"""The collection of what Flax has no home for, kept on the side for the way back."""
+"""The collection of tensors that have no place in Flax, kept aside for the way back."""
 
 FROZEN = "Frozen"
 """The collection of `port.nn.Frozen`: parameters that are not trained."""
@@ -24,15 +24,15 @@ Thing = TypeVar("Thing")
 
 @dataclass(frozen=True)
 class Entry:
-    """Where one tensor goes, or several that belong together.
+    """Where one tensor goes, or several tensors that belong together.
 
     Attributes:
         sources: keys on the source side.
         targets: paths on the target side.
-        moves: from the sources' arrays to the targets'.
         collection: Flax's kind of variable: ``"params"``, ``"batch_stats"``, …; `FROZEN` for a parameter that is
-            not trained, `TORCH_ONLY` for what has no home.
-        shapes: the sources' shapes, where they are known.
+            not trained, `TORCH_ONLY` for a tensor without a place in Flax.
+        shapes: the sources' shapes, if known.
+        optional: whether it may be missing; the other side then keeps its value.
         optional: whether it may be missing; the other side then keeps the value that it has.
     """
 
@@ -44,10 +44,10 @@ class Entry:
     optional: bool = False
 
     def __call__(self, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-        """Carry the sources' arrays over.
+        """Convert the sources' arrays.
 
         Raises:
-            WeightsMismatch: arrays that a move cannot take; says whose they are.
+            WeightsMismatch: a move cannot take the arrays; names their sources.
         """
         try:
             for move in self.moves:
@@ -57,7 +57,7 @@ class Entry:
         return self._one_each(arrays)
 
     def target_shapes(self, shapes: Shapes | None = None) -> Shapes:
-        """The targets' shapes, for the sources' shapes given or known.
+        """Return the targets' shapes, from the sources' shapes passed or known.
 
         Raises:
             WeightsMismatch: the sources' shapes are not known, or a move cannot take them.
@@ -73,17 +73,17 @@ class Entry:
         return self._one_each(shapes)
 
     def dtypes(self, shapes: Shapes, dtypes: tuple[np.dtype, ...]) -> tuple[np.dtype, ...]:
-        """The targets' dtypes, for the sources' shapes and dtypes.
+        """Return the targets' dtypes, from the sources' shapes and dtypes.
 
         Raises:
-            WeightsMismatch: shapes that a move cannot take.
+            WeightsMismatch: a move cannot take the shapes.
         """
         if self.changes_dtype:
             return self._one_each(dtypes_of(self.moves, shapes, dtypes))
         return dtypes[:1] * len(self.targets)
 
     def inverse(self) -> Entry:
-        """The entry the other way.
+        """Return the entry for the opposite direction.
 
         Raises:
             WeightsMismatch: there is none; says why.
@@ -103,37 +103,37 @@ class Entry:
 
     @property
     def is_tied(self) -> bool:
-        """Whether all the sources are names of one tensor, any of which will do."""
+        """Whether all the sources are names of one tensor, any of which is enough."""
         return bool(self.moves) and isinstance(self.moves[0], Tie)
 
     @property
     def is_exact(self) -> bool:
-        """Whether it moves bits alone: neither sums, nor merges, nor widens."""
+        """Whether it only moves bits: no sums, no merges, no widening."""
         return not (self.sums or self.changes_dtype or _has(self.moves, Merge))
 
     @property
     def sums(self) -> bool:
-        """Whether torch's tensors are summed into one, whose bits do not come back."""
+        """Whether torch's tensors are summed into one, so that the way back does not restore their bits."""
         return _has(self.moves, Sum | Addends)
 
     @property
     def changes_dtype(self) -> bool:
-        """Whether a quantised weight is widened by its scales, or the other way."""
+        """Whether a quantised weight is widened by its scales, or the reverse."""
         return _has(self.moves, Widen | Narrow)
 
     @property
     def has_inverse(self) -> bool:
-        """Whether there is a way back: not where an adapter is merged into its weight."""
+        """Whether there is a way back: not if an adapter is merged into its weight."""
         return not _has(self.moves, Merge)
 
     @property
     def tied(self) -> tuple[Names, ...]:
-        """Which of the sources are names of one tensor."""
+        """The sources that are names of one tensor."""
         return _tied(self.sources, self.moves)
 
     def _one_each(self, given: tuple[Thing, ...]) -> tuple[Thing, ...]:
         if len(given) != len(self.targets):
-            raise WeightsMismatch(f"{self}: its moves give {len(given)}, and {len(self.targets)} are to be filled")
+            raise WeightsMismatch(f"{self}: its moves return {len(given)} arrays for {len(self.targets)} targets")
         return given
 
     def __str__(self) -> str:
@@ -142,9 +142,9 @@ class Entry:
 
 
 def gather(entry: Entry, named: Mapping[str, Thing]) -> tuple[Thing, ...]:
-    """What belongs to an entry's sources (arrays, or shapes); of tied ones, what any has for those that are not there.
+    """Collect the arrays (or shapes) of an entry's sources; missing names of a tied tensor get another name's.
 
-    Each is looked up once. Raises KeyError for what is not there under any name.
+    Looks up each once. Raises KeyError for a tensor that is missing under every name.
     """
     found = {source: named[source] for source in entry.sources if source in named}
     for names in entry.tied:
@@ -155,7 +155,7 @@ def gather(entry: Entry, named: Mapping[str, Thing]) -> tuple[Thing, ...]:
 
 
 def _has(moves: tuple[Move, ...], kinds: type | UnionType) -> bool:
-    """Whether moves of some kinds are among moves, or in their branches."""
+    """Whether moves of these kinds are among the moves, or in their branches."""
     return any(
         isinstance(move, kinds)
         or (isinstance(move, EachBranch) and any(_has(branch.moves, kinds) for branch in move.branches))

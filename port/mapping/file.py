@@ -1,4 +1,4 @@
-"""A mapping in a file (TOML): written whole and read back, or written by hand as rules."""
+"""Mapping files (TOML): written in full and read back, or written by hand as rules."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from port.moves.move import Shapes
 from port.moves.spec import moves_from, spec_of
 
 KEYS = ("source", "target", "each", "over", "moves", "collection", "shapes", "optional")
-"""What an entry may say, in the order in which it is written."""
+"""The keys of an entry, in the order in which they are written."""
 
 
 def save_mapping(mapping: Mapping, path: Path | str) -> None:
-    """Write a mapping, each entry a table; whole or not at all. `read_mapping` reads it back as it was.
+    """Write a mapping, one table per entry, atomically. `read_mapping` restores it exactly.
 
-    Entries that repeat by an index are one table, ``source = "blocks.{i}.fc.weight"`` with ``each = { i = 12 }`` for
-    the numbers 0 to 11, or the numbers themselves, ``each = { i = [0, 2, 4] }``. One entry with a source for each of
-    these numbers, as a stack of layers has them, says ``over = { i = 12 }``, and the shapes of one round where all have
-    the same.
+    Entries that repeat by an index share one table, ``source = "blocks.{i}.fc.weight"`` with ``each = { i = 12 }`` for
+    the numbers 0 to 11, or the numbers themselves, ``each = { i = [0, 2, 4] }``. An entry with one source for each of
+    these numbers, as for a stack of layers, has ``over = { i = 12 }`` instead, and the shapes of one round if all
+    rounds have the same.
 
     Raises:
-        BrokenWeights: the file cannot be written there.
+        BrokenWeights: the file cannot be written.
     """
     write_whole(Path(path), encoded_mapping(mapping))
 
 
 def write_whole(path: Path, written: bytes) -> None:
-    """Write a mapping file's text, whole or not at all.
+    """Write a mapping file's text atomically.
 
     Raises:
-        BrokenWeights: it cannot be written there.
+        BrokenWeights: the file cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{uuid4().hex}")  # on the same disk, where replacing is one step
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}")  # on the same disk, where replacing is atomic
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_bytes(written)
@@ -58,10 +58,10 @@ def write_whole(path: Path, written: bytes) -> None:
 
 
 def encoded_mapping(mapping: Mapping) -> bytes:
-    """What a mapping's file holds.
+    """Encode a mapping as the text of its file.
 
     Raises:
-        BrokenWeights: a name that no file can hold.
+        BrokenWeights: a name cannot be encoded.
     """
     text = "\n".join(map(_written, tables_of(mapping))) or "entry = []\n"
     if mapping.kept:
@@ -69,43 +69,44 @@ def encoded_mapping(mapping: Mapping) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise BrokenWeights(f"the mapping cannot be written: a name holds half a character: {error}") from error
+        raise BrokenWeights(f"the mapping cannot be written: a name contains half a character: {error}") from error
 
 
 def read_mapping(path: Path | str) -> Mapping | Rules:
-    """Read a mapping file: a whole mapping (``[[entry]]`` tables), or rules (``[[rename]]``, ``[fold]``,
-    ``[[rule]]``, ``keep``).
+    """Read a mapping file.
+
+    It is a whole mapping (``[[entry]]`` tables), or rules (``[[rename]]``, ``[fold]``, ``[[rule]]``, ``keep``).
 
     Raises:
-        UsageError: not there, no TOML, or tables that are not understood; says where.
+        UsageError: the file is missing, is not TOML, or has invalid tables; says where.
     """
     try:
         data = tomllib.loads(Path(path).read_bytes().decode())
     except OSError as error:
         raise UsageError(f"the mapping {path} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # no TOML, no text, or numbers and tables without end
+    except (ValueError, RecursionError) as error:  # not TOML, not text, or endless numbers or tables
         raise UsageError(f"the mapping {path} is not TOML: {error}") from error
     if "entry" not in data:
         return rules_from(data, str(path))
     if others := sorted(set(data) - {"entry", "keep"}):
-        raise UsageError(f"{path}: entries are a whole mapping, which {', '.join(others)} cannot be added to")
+        raise UsageError(f"{path}: entries are a whole mapping, and cannot be combined with {', '.join(others)}")
     return replace(mapping_from(data["entry"], str(path)), kept=kept_from(data, str(path)))
 
 
 def tables_of(mapping: Mapping) -> list[dict[str, Any]]:
-    """A mapping as plain data: a table for an entry, or for all that repeat by an index."""
+    """Return a mapping as plain data: one table per entry, or per group of entries that repeat by an index."""
     return [_table(entry, each) for entry, each in patterns_of(mapping.entries)]
 
 
 def mapping_from(tables: Any, where: str) -> Mapping:
-    """The mapping that `tables_of` gave as plain data.
+    """Read a mapping from the plain data that `tables_of` returned.
 
     Args:
         tables: the entries.
-        where: they stand, for the message.
+        where: the tables' location, for error messages.
 
     Raises:
-        UsageError: tables that are not understood; says which.
+        UsageError: a table is invalid; says which.
     """
     if not isinstance(tables, list):
         raise UsageError(f"{where}: entries are tables, each under [[entry]]")
@@ -144,20 +145,20 @@ def _table(entry: Entry, each: Arrays[str, Numbers]) -> dict[str, Any]:
 
 
 def _written(table: dict[str, Any]) -> str:
-    """An entry as TOML, a key a line: a person edits it."""
+    """An entry as TOML, one key per line, so that it is easy to edit."""
     return "[[entry]]\n" + "".join(f"{key} = {toml_value(value)}\n" for key, value in table.items())
 
 
 def toml_value(value: Any) -> str:
-    """A value as TOML: strings, numbers, lists and inline tables."""
+    """Format a value as TOML: strings, numbers, lists and inline tables."""
     match value:
         case dict():
             return "{ " + ", ".join(f"{key} = {toml_value(item)}" for key, item in value.items()) + " }"
         case list():
             return "[" + ", ".join(map(toml_value, value)) + "]"
-        case float():  # infinity, too, which JSON has not
+        case float():  # including infinity, which JSON lacks
             return repr(value)
-    # A JSON string, number or bool is TOML's, too; but TOML wants the one control character escaped that JSON does not.
+    # JSON strings, numbers and bools are TOML, too; but TOML requires one control character escaped that JSON does not.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -170,12 +171,12 @@ def _short(names: tuple[str, ...]) -> str | list[str]:
 
 
 def _row(table: Any, where: str) -> PatternRow[tuple[int, Entry]]:
-    """A table as a row: the entry, and how many of the names are its sources."""
+    """Parse a table into a row: the entry, and how many of its names are sources."""
     try:
         if not isinstance(table, dict):
             raise ValueError("an entry is a table")
         if unknown := sorted(set(table) - {*KEYS}):
-            raise ValueError(f"there is no {', '.join(unknown)}; there are {', '.join(KEYS)}")
+            raise ValueError(f"unknown key {', '.join(unknown)}; there are {', '.join(KEYS)}")
         sources, targets = names_from(table["source"]), names_from(table["target"])
         collection, optional = table.get("collection", "params"), table.get("optional", False)
         if not isinstance(collection, str) or not isinstance(optional, bool):
@@ -198,31 +199,31 @@ def _row(table: Any, where: str) -> PatternRow[tuple[int, Entry]]:
 
 
 def _over(told: Any, sources: tuple[str, ...]) -> tuple[str, ...]:
-    """The sources for each number of an index."""
+    """Repeat the sources for each number of an index."""
     counted = _each(told)
     if len(counted) != 1:
-        raise ValueError(f"over is one letter of the sources' names and what it counts, {{ i = 12 }}; got {told!r}")
+        raise ValueError(f"over is one letter of the sources' names and its count, as in {{ i = 12 }}; got {told!r}")
     ((letter, numbers),) = counted.items()
     if not all(f"{{{letter}}}" in source for source in sources):
-        raise ValueError(f"over: {{{letter}}} stands not in each of its sources, {', '.join(sources)}")
+        raise ValueError(f"over: {{{letter}}} is not in each of its sources, {', '.join(sources)}")
     return Gathered(sources, letter, numbers).all_names
 
 
 def _each(told: Any) -> dict[str, Numbers]:
-    """The letters of a pattern and the numbers that they stand for."""
+    """The letters of a pattern and their numbers."""
     if not isinstance(told, dict):
-        raise ValueError(f"each is a letter of the names and what it counts, as in {{ i = 12 }}; got {told!r}")
+        raise ValueError(f"each is a letter of the names and its count, as in {{ i = 12 }}; got {told!r}")
     found = {}
     for letter, given in told.items():
         numbers = list(range(given)) if type(given) is int and 0 < given <= MOST else given
         if not isinstance(numbers, list) or not numbers or not all(type(n) is int and n >= 0 for n in numbers):
-            raise ValueError(f"each: {letter} counts from 0 to below a number, or is a list of numbers; got {given!r}")
+            raise ValueError(f"each: {letter} is a count, from 0 up to it, or a list of numbers; got {given!r}")
         found[letter] = tuple(numbers)
     return found
 
 
 def _shapes(value: Any, count: int) -> Shapes:
-    """The sources' shapes, one each."""
+    """Parse the sources' shapes, one each."""
     lists = isinstance(value, list) and all(isinstance(shape, list) for shape in value)
     if not lists or not all(type(size) is int and size >= 0 for shape in value for size in shape):
         raise ValueError(f"shapes are lists of sizes, one for each source, as in [[64, 3, 7, 7]]; got {value!r}")

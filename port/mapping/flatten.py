@@ -1,4 +1,4 @@
-"""Linear layers that may stand behind a flatten of spatial features: what no module tree shows."""
+"""Finds linear layers that may follow a flatten of spatial features, which no module tree shows."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from port.mapping.guide import Guide
 from port.moves import Fold
 
 _KEEP = ("torch.nn.Linear", "torch.nn.PReLU", "torch.nn.LayerNorm", "torch.nn.RMSNorm")
-"""Layers with parameters that leave features in their places. Others (recurrent ones, attention, embeddings) give
-features of their own, in whose order nothing is flattened any more."""
+"""Layers with parameters that keep features in place. Others (recurrent ones, attention, embeddings) produce features
+of their own, whose order does not depend on a flatten any more."""
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """A linear layer whose inputs may be flattened features, in another order in Flax (channels last).
+    """A linear layer whose inputs may be flattened features, which Flax orders differently (channels last).
 
     Attributes:
         path: the linear layer, in torch's naming.
-        inputs: how many inputs it has.
+        inputs: its number of inputs.
         behind: the spatial layer before it.
-        channels: how many channels that one gives.
+        channels: that layer's number of output channels.
     """
 
     path: str
@@ -42,7 +42,7 @@ class Suspect:
 
 
 def suspects(entries: Iterable[Entry], guide: Guide) -> list[Suspect]:
-    """Linear layers with a multiple of the channels of the spatial layer before them, nothing being folded into them.
+    """List linear layers whose inputs are a multiple of the channels of the spatial layer before them, and not folded.
 
     Args:
         entries: from torch to Flax, in torch's order.
@@ -59,7 +59,7 @@ def suspects(entries: Iterable[Entry], guide: Guide) -> list[Suspect]:
         key, shape = entry.sources[0], entry.shapes[0]
         path, _, name = key.rpartition(".")
         if layer.pairs[0].channels is not None and name in ("weight", "bias") and shape:
-            # A transposed convolution's weight is (in, out / groups, …): its bias, if it has one, comes right after it.
+            # A transposed convolution's weight is (in, out / groups, …): its bias, if any, comes right after it.
             spatial = path, shape[0]
         elif layer.pairs[0].torch == "torch.nn.Linear" and name == "weight" and len(shape) == 2:
             inputs = shape[1]
@@ -75,7 +75,7 @@ def suspects(entries: Iterable[Entry], guide: Guide) -> list[Suspect]:
 
 
 def _behind_pools(guide: Guide) -> dict[str, int]:
-    """For each of torch's layers, how many before it leave one number a channel, in which no order is to be had."""
+    """For each torch layer, how many layers before it leave one number per channel, which has no order to change."""
     count, counts = 0, {}
     for layer in guide.layers if guide.side == "torch" else ():
         count += layer.pools_all

@@ -1,4 +1,4 @@
-"""Folding a flatten into the linear layers behind it."""
+"""Folds a flatten into the linear layers after it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from port.moves.spec import fold_from
 
 
 def folded(entries: list[Entry], fold: Mapping[str, tuple[int, ...]]) -> list[Entry]:
-    """Entries with a flatten folded into the inputs of linear layers.
+    """Fold a flatten into the inputs of linear layers.
 
     Args:
         entries: from torch's keys to Flax's paths.
         fold: path of a linear layer → the (channels, *spatial) features that were flattened before it.
 
     Raises:
-        WeightsMismatch: layers that are not there, or whose inputs are not as many; all of them in one message.
+        WeightsMismatch: layers that do not exist, or have another number of inputs; all in one message.
     """
     asked = {joined(path, "weight"): fold_from(tuple(shape)) for path, shape in fold.items()}
     keys = {source for entry in entries for source in entry.sources}
@@ -39,10 +39,10 @@ def folded(entries: list[Entry], fold: Mapping[str, tuple[int, ...]]) -> list[En
 
 
 def folds(given: Any) -> dict[str, tuple[int, ...]]:
-    """What a person says of flattens: path of a linear layer → (channels, *spatial).
+    """Parse the user's folds: path of a linear layer → (channels, *spatial).
 
     Raises:
-        UsageError: something else.
+        UsageError: the value has another form.
     """
     told = "fold is a linear layer's path → (channels, height, width), as in {'classifier.0': (512, 7, 7)}"
     if given is None:
@@ -61,7 +61,7 @@ def _is_size(size: Any) -> bool:
 
 
 def _with(entry: Entry, moves: dict[str, Fold]) -> tuple[Move, ...]:
-    if entry.is_tied:  # one weight: whichever name was said, it is folded once
+    if entry.is_tied:  # one weight under several names is folded once
         return (entry.moves[0], *dict.fromkeys(moves.values()), *entry.moves[1:])
     if len(entry.sources) == 1:
         return (*moves.values(), *entry.moves)

@@ -1,4 +1,4 @@
-"""Names of both sides that were found to belong together."""
+"""Names of both sides that were found to correspond."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from port.moves import Move
 
 @dataclass(frozen=True)
 class Found:
-    """Names of both sides that belong together, and the moves between them."""
+    """Names of both sides that correspond, and the moves between them."""
 
     torch: tuple[str, ...]
     flax: tuple[str, ...]

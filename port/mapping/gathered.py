@@ -1,4 +1,4 @@
-"""Names that count an index as one pattern: ``layers.{i}.weight`` for those of all layers, which are one stack."""
+"""Replaces names that count an index by one pattern: ``layers.{i}.weight`` for all layers, which are one stack."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Gathered:
     """Names that repeat by an index.
 
     Attributes:
-        names: of one round, with the letter in place of the number.
-        letter: that.
-        numbers: what it stands for, round by round.
+        names: the names of one round, with the letter in place of the number.
+        letter: the letter.
+        numbers: its values, round by round.
     """
 
     names: Names
@@ -27,17 +27,17 @@ class Gathered:
 
     @property
     def all_names(self) -> Names:
-        """Those of all rounds, one after the other."""
+        """The names of all rounds, one after the other."""
         mark = f"{{{self.letter}}}"
         return tuple(name.replace(mark, str(number)) for number in self.numbers for name in self.names)
 
 
 def gathered(names: Names, taken: Collection[str] = ()) -> Gathered | None:
-    """The names of several rounds as those of one; None where they are no rounds.
+    """Replace the names of several rounds by those of one; None if they are not rounds.
 
     Args:
-        names: of all rounds, one after the other.
-        taken: letters that stand in them for something else.
+        names: the names of all rounds, one after the other.
+        taken: letters already used in them.
     """
     letter = next((each for each in LETTERS if each not in taken), None)
     if letter is None or (not taken and any("{" in name for name in names)):

@@ -1,4 +1,4 @@
-"""A mapping that is given whole, seen to fit the models that are there."""
+"""Checks that a complete mapping fits both models."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ BUFFER = "Buffer"
 
 
 def checked(mapping: Mapping, torch: Guide | None, flax: Guide | None) -> Mapping:
-    """The mapping, with the shapes that the models tell.
+    """Return the mapping, with shapes from the models, after checking that it fits.
 
     Raises:
-        WeightsMismatch: tensors of either model that it does not speak of, and what it speaks of and is not there or
-            has another shape; all of them in one message.
+        WeightsMismatch: tensors of either model that it does not mention, and tensors that it mentions but that are
+            missing or have another shape; all in one message.
     """
     entries = mapping.entries
     wrong = []
@@ -30,8 +30,8 @@ def checked(mapping: Mapping, torch: Guide | None, flax: Guide | None) -> Mappin
         wrong += [f"torch: {line}" for line in complaints(entries, shapes)]
         entries = tuple(_with_shapes(entry, shapes) for entry in entries)
     if flax is not None and not wrong:
-        # A buffer that no state dict of torch's holds has no entry, and keeps the value that it has.
-        spoken = {target for entry in entries for target in entry.targets}
+        # A buffer that is not in torch's state dict has no entry, and keeps its value.
+        spoken = {target for entry in entries if entry.collection != TORCH_ONLY for target in entry.targets}
         leaves = ((path, leaf) for path, leaf in flax.leaves.items() if path in spoken or leaf.collection != BUFFER)
         shapes = {path: leaf.shape for path, leaf in leaves}
         wrong += [f"Flax: {line}" for line in complaints(_homes(entries), shapes)]
@@ -43,16 +43,16 @@ def checked(mapping: Mapping, torch: Guide | None, flax: Guide | None) -> Mappin
 def _with_shapes(entry: Entry, shapes: dict[str, Shape]) -> Entry:
     try:
         return replace(entry, shapes=gather(entry, shapes)) if entry.shapes is None else entry
-    except KeyError:  # an optional one, which this model lacks
+    except KeyError:  # optional, and missing from this model
         return entry
 
 
 def _homes(entries: Iterable[Entry]) -> list[Entry]:
-    """What is expected of Flax's side."""
+    """The tensors that are expected on Flax's side."""
     return [_home(entry) for entry in entries if entry.collection != TORCH_ONLY]
 
 
 def _home(entry: Entry) -> Entry:
     if entry.has_inverse or entry.shapes is None:
         return entry.inverse()
-    return Entry(entry.targets, entry.targets, shapes=entry.target_shapes())  # names and shapes are all that is asked
+    return Entry(entry.targets, entry.targets, shapes=entry.target_shapes())  # only names and shapes are checked

@@ -1,4 +1,4 @@
-"""From what was found to entries: several torch layers that are one stacked layer of Flax's, and tied weights."""
+"""Turns matches into entries: several torch layers that are one stacked Flax layer, and tied weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from port.moves import Branch, Copy, EachBranch, Move, Order, Shapes, Stack, Tie
 
 
 def entries_of(found: list[Found], torch: Guide, flax: Guide, complaints: Complaints) -> list[Entry]:
-    """One entry for every set of Flax's paths, with all that goes there."""
+    """Make one entry for every set of Flax paths, from everything that goes there."""
     homes: dict[tuple[str, ...], list[Found]] = defaultdict(list)
     for match in dict.fromkeys(found):
         homes[match.flax].append(match)
@@ -35,7 +35,7 @@ def _merged(matches: list[Found], torch: Guide, flax: Guide, complaints: Complai
     try:
         given = _after(first.moves, _shapes(torch, first.torch))
     except WeightsMismatch:
-        return first  # mis-shaped as it is: `_entry` says so
+        return first  # of the wrong shape: `_entry` reports it
     wanted = _shapes(flax, first.flax)
     names = tuple(name for match in matches for name in match.torch)
     count = len(matches)
@@ -49,7 +49,7 @@ def _merged(matches: list[Found], torch: Guide, flax: Guide, complaints: Complai
 
 
 def _may_be_one(torch: Guide, names: tuple[str, ...]) -> bool:
-    """Whether these are names of one tensor. A checkpoint does not tell; `Tie` then compares what it holds."""
+    """Whether these may be names of one tensor. A checkpoint does not say; `Tie` then compares the values."""
     return not torch.layers or len({torch.tied.get(name, name) for name in names}) == 1
 
 
@@ -57,14 +57,14 @@ def _stacked(match: Found, count: int, axis: int) -> tuple[Move, ...]:
     sources, targets = len(match.torch), len(match.flax)
     if sources == targets == 1:
         return (*match.moves, Stack(axis, count))
-    # Each layer's tensors, then all layers' first, all layers' second …, then each of these stacked.
+    # The tensors layer by layer, reordered to all layers' first, all layers' second …, then each of these stacked.
     layers = EachBranch((Branch(sources, match.moves, targets),) * count)
     by_target = Order(tuple(layer * targets + target for target in range(targets) for layer in range(count)))
     return layers, by_target, EachBranch((Branch(count, (Stack(axis, count),), 1),) * targets)
 
 
 def _with_ties(matches: list[Found], torch: Guide) -> list[Found]:
-    """The names of a tied weight brought together, whether Flax has one home for it or several."""
+    """Bring together the names of a tied weight, whether Flax stores it once or several times."""
     if not torch.tied:
         return matches
     groups: dict[str, list[Found]] = defaultdict(list)

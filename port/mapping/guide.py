@@ -1,4 +1,4 @@
-"""A guide: what is known of one side's model, its layers and its tensors, without any values."""
+"""A guide: what is known about one side's model, its layers and its tensors, without any values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from port.pairs import LayerPair, ParamPair
 class Leaf:
     """One tensor: its name in the model, shape, dtype (numpy's name for it), and Flax's kind of variable.
 
-    Of torch's it is known, too, whether it is a parameter that is not trained.
+    For torch tensors it also says whether it is a parameter that is not trained.
     """
 
     name: str
@@ -30,14 +30,14 @@ class Layer:
     """A module of the model.
 
     Attributes:
-        path: where it is, dotted; the model itself is at "".
-        twin_path: the same in the other side's way of writing, where the two are known to differ.
+        path: its dotted path; the model itself is at "".
+        twin_path: its path in the other side's naming, if the two are known to differ.
         kind: its class's public name.
-        pairs: the pairs that speak of it, its twin's first.
-        params: a pair's parameters for this module.
-        is_library: a class of torch's or Flax's that no pair speaks of.
-        lacks: what this torch layer was told to do and a pair's Flax class cannot.
-        pools_all: a torch layer that leaves one number a channel.
+        pairs: the pairs that cover it, its twin's first.
+        params: maps a pair to its parameters for this module.
+        is_library: whether it is a torch or Flax class that no pair covers.
+        lacks: maps a pair to the configured options of this torch layer that the pair's Flax class does not support.
+        pools_all: whether it is a torch layer that leaves one number per channel.
     """
 
     path: str
@@ -51,20 +51,20 @@ class Layer:
 
     @property
     def path_elsewhere(self) -> str:
-        """Its path in the other side's way of writing."""
+        """Its path in the other side's naming."""
         return self.path if self.twin_path is None else self.twin_path
 
 
 @dataclass(frozen=True)
 class Guide:
-    """One side's model.
+    """A description of one side's model.
 
     Attributes:
         side: ``"torch"`` or ``"flax"``.
         leaves: every tensor, in the model's order.
-        layers: every module, outer ones first; empty where only names are known (a checkpoint, a tree of arrays).
+        layers: every module, outer ones first; empty if only names are known (a checkpoint, a tree of arrays).
         tied: name → the earlier name of the same tensor.
-        hidden: torch's buffers that its state dict does not hold (``persistent=False``).
+        hidden: torch's buffers that are not in its state dict (``persistent=False``).
     """
 
     side: str
@@ -75,11 +75,11 @@ class Guide:
 
     @cached_property
     def by_path(self) -> dict[str, Layer]:
-        """The modules by their paths."""
+        """The modules by path."""
         return {layer.path: layer for layer in self.layers}
 
     def owner(self, name: str) -> Layer | None:
-        """The innermost module around a tensor; None where no modules are known."""
+        """The innermost module that holds a tensor; None if no modules are known."""
         path = name
         while path:
             path = path.rpartition(".")[0]
@@ -88,7 +88,7 @@ class Guide:
         return None
 
     def around(self, names: tuple[str, ...]) -> list[Layer]:
-        """The modules around tensors that belong together, the innermost first."""
+        """The modules around tensors that belong together, innermost first."""
         path, found = names[0], []
         while path:
             path = path.rpartition(".")[0]
@@ -98,7 +98,7 @@ class Guide:
 
 
 def names_only(side: str, tensors: dict[str, Any], *, tied: dict[str, str] | None = None) -> Guide:
-    """The guide of a checkpoint or a flat tree: names and shapes; what layers they belong to is not known.
+    """Make the guide of a checkpoint or a flat tree: names and shapes, without layers.
 
     Args:
         side: ``"torch"`` or ``"flax"``.

@@ -1,4 +1,4 @@
-"""Finding a name among those of the other side: exactly, or by its normal form."""
+"""Finds a name among the other side's names: exactly, or by its normal form."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from port.mapping.names import natural, normal_form
 
 
 class Index:
-    """Names of one side under the ways of writing them.
+    """Names of one side, indexed by their spellings.
 
     Args:
-        styles: (a way of writing a name, the name); a name may have several.
+        styles: (spelling, name) pairs; a name may have several spellings.
     """
 
     def __init__(self, styles: Iterable[tuple[str, str]]) -> None:
@@ -24,19 +24,19 @@ class Index:
             self._normal[normal_form(style)][name] = None
 
     def find(self, wanted: str) -> list[str]:
-        """The names that are written so: exactly, or where there is none, in the same normal form. In natural order."""
+        """Return the names with this spelling, or else those with the same normal form, in natural order."""
         found = self._exact.get(wanted) or self._normal.get(normal_form(wanted)) or {}
         return sorted(found, key=natural)
 
     def is_exact(self, wanted: str) -> bool:
-        """Whether a name is written exactly so."""
+        """Whether a name has exactly this spelling."""
         return wanted in self._exact
 
     def find_together(self, wanted: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """Several names that belong together, as often as they are there: [] unless each is there equally often."""
+        """Find several names that belong together, as often as they occur: [] unless each occurs equally often."""
         found = [self.find(name) for name in wanted]
         if len({len(names) for names in found}) != 1:
             return []
         together = list(zip(*found, strict=True))
-        # One name that answers to two of them is no answer.
+        # A name that matches two of them is not an answer.
         return [] if len(set(chain(*together))) != sum(map(len, together)) else together

@@ -1,4 +1,4 @@
-"""Options of torch's layers that the Flax layers which a mapping goes to do not have."""
+"""Lists options of torch layers that the Flax layers of a mapping do not support."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from port.mapping.guide import Guide
 
 
 def lacking(entries: Iterable[Entry], torch: Guide, flax: Guide) -> list[str]:
-    """What Flax's layers do otherwise than torch's were told to, a sentence each; the weights fit all the same.
+    """List what Flax's layers do differently from torch's options, one sentence each; the weights fit all the same.
 
     Args:
         entries: from torch to Flax.
-        torch: a torch module's guide; of names only it says nothing.
-        flax: a Flax module's.
+        torch: a torch module's guide; one of names only lists nothing.
+        flax: a Flax module's guide.
     """
     found: dict[str, None] = {}
     for entry in entries:

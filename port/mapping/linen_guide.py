@@ -1,4 +1,4 @@
-"""The guide of a Linen module, found by tracing it with an example input; and that of a bare tree of variables."""
+"""Builds the guide of a Linen module, by tracing it with an example input, and of a bare tree of variables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def linen_guide(module: linen.Module, inputs: Any) -> Guide:
-    """What a Linen module tells: which class is at which path, and its variables' shapes. Nothing is computed.
+    """Build the guide of a Linen module: the class at each path, and its variables' shapes. Nothing is computed.
 
     Args:
         module: a Linen module, unbound.
@@ -29,7 +29,7 @@ def linen_guide(module: linen.Module, inputs: Any) -> Guide:
     if inputs is None:
         raise UsageError(
             f"{name_of(type(module))} is a Linen module: its parameters have names and shapes only for an input; "
-            "give an example input (--input 1,32,32,3 on the command line, inputs=… in Python)"
+            "pass an example input (--input 1,32,32,3 on the command line, inputs=… in Python)"
         )
     seen: dict[tuple[str, ...], Any] = {}
 
@@ -39,7 +39,7 @@ def linen_guide(module: linen.Module, inputs: Any) -> Guide:
         return run(*args, **kwargs)
 
     arguments = inputs if isinstance(inputs, tuple) else (inputs,)
-    # A flag (`train`) is no array: the module branches on it.
+    # A flag (`train`) is not an array: the module branches on it.
     traced = {place: value for place, value in enumerate(arguments) if not isinstance(value, bool | str)}
 
     def initialise(key: Any, traced: dict[int, Any]) -> Any:
@@ -53,12 +53,12 @@ def linen_guide(module: linen.Module, inputs: Any) -> Guide:
 
 
 def is_bound(module: linen.Module) -> bool:
-    """Whether a module has a path: one that holds nothing may be called without a place in any other."""
+    """Whether a module has a path: one without variables may be called without a parent module."""
     return getattr(module, "scope", None) is not None
 
 
 def tree_guide(variables: Mapping[str, Any]) -> Guide:
-    """What a bare tree of Linen variables tells: ``{"params": {…}, "batch_stats": {…}}``, or the parameters alone.
+    """Build the guide of a tree of Linen variables: ``{"params": {…}, "batch_stats": {…}}``, or the parameters alone.
 
     Raises:
         UsageError: two collections hold the same path.
@@ -67,7 +67,7 @@ def tree_guide(variables: Mapping[str, Any]) -> Guide:
     leaves: dict[str, Leaf] = {}
     for collection, tree in collections.items():
         if collection == TORCH_ONLY:
-            continue  # what was kept beside it for the way back
+            continue  # tensors kept aside for the way back
         for path, leaf in flat(tree).items():
             if path in leaves:
                 raise UsageError(f"{path} is both in {leaves[path].collection!r} and in {collection!r}")
@@ -76,7 +76,7 @@ def tree_guide(variables: Mapping[str, Any]) -> Guide:
 
 
 def flat(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """A nested dict's leaves under dotted paths."""
+    """Flatten a nested dict to dotted paths."""
     found: dict[str, Any] = {}
     for name, value in tree.items():
         path = f"{above}.{name}" if above else str(name)

@@ -1,4 +1,4 @@
-"""The mapping: where every tensor of one model lives on the other side, as data."""
+"""The mapping: where every tensor of one model goes in the other model, as data."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from port.mapping.patterns import Numbers, PatternRow, counts, rolled
 class Mapping:
     """The entries of a whole model, in the order of the source side.
 
-    Called with named arrays it carries them over; it has an inverse, composes (``first.then(second)``), prints, and
-    is saved and read as TOML (`port.mapping.save_mapping`, `port.mapping.read_mapping`).
+    Call it with named arrays to convert them. It has an inverse, composes (``first.then(second)``), prints, and is
+    saved and read as TOML (`port.mapping.save_mapping`, `port.mapping.read_mapping`).
 
     Attributes:
-        entries: as said.
-        kept: Flax's paths that no entry gives: they have no twin, and keep the values that they have.
+        entries: the entries, in the order of the source side.
+        kept: Flax paths without an entry: they have no twin, and keep their values.
 
     Raises:
-        WeightsMismatch: a source or a target that stands in it twice.
+        WeightsMismatch: a source or a target occurs twice.
     """
 
     entries: tuple[Entry, ...]
@@ -41,14 +41,14 @@ class Mapping:
         }
         wrong = [f"{side} {name}" for side, names in counts.items() for name, count in names.items() if count > 1]
         if wrong:
-            raise WeightsMismatch(f"a mapping takes every tensor once and gives it once; twice: {', '.join(wrong)}")
+            raise WeightsMismatch(f"a mapping uses and produces every tensor once; twice: {', '.join(wrong)}")
 
     def __call__(self, arrays: Arrays[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Carry named arrays over: source keys in, target paths out.
+        """Convert named arrays: source keys in, target paths out.
 
         Raises:
-            WeightsMismatch: keys that the mapping expects and are not there, keys there that it does not expect, and
-                shapes that do not fit; all of them, sorted, in one message.
+            WeightsMismatch: missing keys, unexpected keys, and shapes that do not fit; all of them, sorted, in one
+                message.
         """
         self.check({key: array.shape for key, array in arrays.items()})
         return {
@@ -58,7 +58,7 @@ class Mapping:
         }
 
     def check(self, shapes: Arrays[str, tuple[int, ...]]) -> None:
-        """See that tensors of these names and shapes are what the mapping takes.
+        """Check that tensors of these names and shapes are what the mapping expects.
 
         Raises:
             WeightsMismatch: everything that is missing, unexpected or mis-shaped, in one message.
@@ -68,15 +68,15 @@ class Mapping:
             raise WeightsMismatch("the weights do not fit the model:\n  " + "\n  ".join(wrong))
 
     def present(self, keys: Arrays[str, object]) -> Iterator[Entry]:
-        """The entries whose sources are there: optional ones may not be."""
+        """Return the entries whose sources are present; optional ones may be missing."""
         return (entry for entry in self.entries if any(source in keys for source in entry.sources))
 
     def inverse(self) -> Mapping:
-        """The mapping the other way."""
+        """Return the mapping for the opposite direction."""
         return Mapping(tuple(entry.inverse() for entry in self.entries))
 
     def then(self, following: Mapping) -> Mapping:
-        """This mapping and then another, from this one's sources to the other's targets.
+        """Compose this mapping with another, from this one's sources to the other's targets.
 
         Raises:
             WeightsMismatch: the other's sources are not this one's targets.
@@ -84,17 +84,17 @@ class Mapping:
         return Mapping(tuple(composed(self.entries, following.entries)))
 
     def __str__(self) -> str:
-        """An entry a line; those that repeat by an index are one."""
+        """One line per entry; entries that repeat by an index share a line."""
         return "\n".join(
             f"{entry}  ({counts(each)})" if each else str(entry) for entry, each in patterns_of(self.entries)
         )
 
 
 def patterns_of(entries: Sequence[Entry]) -> list[tuple[Entry, Arrays[str, Numbers]]]:
-    """Entries, those that repeat by an index as one with patterns for names: ``layers.{i}.weight``.
+    """Roll up entries that repeat by an index into one with name patterns: ``layers.{i}.weight``.
 
     Returns:
-        each with the numbers that its letters stand for.
+        each entry with the numbers of its letters.
     """
     rows = [
         PatternRow((*entry.sources, *entry.targets), (len(entry.sources), replace(entry, sources=(), targets=())))

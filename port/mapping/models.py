@@ -1,4 +1,4 @@
-"""The mapping between two models, from whatever is known of them."""
+"""Builds the mapping between two models, from whatever is known of them."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ def between(
     inputs: Any = None,
     spare: bool = False,
 ) -> Mapping:
-    """The mapping from a torch model's state dict to a Flax model's variables.
+    """Build the mapping from a torch model's state dict to a Flax model's variables.
 
     Args:
-        torch: a torch module (on the meta device too), a state dict, or a `Guide`; None where only Flax's is known.
+        torch: a torch module (on the meta device too), a state dict, or a `Guide`; None if only Flax's is known.
         flax: an nnx module (an abstract one too), a Linen module, a tree of variables, or a `Guide`; None for the
             twins of torch's layers under torch's names.
-        rename: where names differ: pattern → replacement for torch's keys, or a mapping file, or what it holds:
-            `Rules`, or a whole `Mapping`, which is then seen to fit.
+        rename: where names differ: pattern → replacement for torch's keys, or a mapping file, or its contents:
+            `Rules`, or a whole `Mapping`, which is then checked.
         fold: a linear layer's path → (channels, height, width) of the features that are flattened before it.
         inputs: an example input of a Linen module, or a tuple of its arguments.
-        spare: leave out a bias, or a norm's scale, that the same layer has on one side only, rather than refuse it:
-            torch's is then of the collection `TORCH_ONLY`, Flax's has no entry. For comparing, never for carrying over.
+        spare: leave out a bias, or a norm's scale, that the same layer has on one side only, instead of raising:
+            torch's then gets the collection `TORCH_ONLY`, Flax's has no entry. For comparing, never for converting.
 
     Returns:
         torch's keys → Flax's dotted paths.
 
     Raises:
         WeightsMismatch: tensors that are missing, unexpected, mis-shaped, or have two readings: all in one message.
-        NoPair: layers that no pair speaks of.
-        UsageError: modules or rules that are not understood.
+        NoPair: layers that no pair covers.
+        UsageError: invalid modules or rules.
     """
     rules, fold = rules_of(rename), folds(fold)
     left = None if torch is None else guide_of_torch(torch)
@@ -62,14 +62,14 @@ def between(
     right = _without(right, kept)
     if isinstance(rules, Mapping):
         if fold:
-            raise UsageError("a mapping of entries is whole: write the fold among its moves")
+            raise UsageError("a mapping of entries is complete: write the fold among its moves")
         return Mapping(tuple(_in_their_kinds(checked(rules, left, right).entries, right)), kept)
     entries = _in_their_kinds(_entries(left, right, rules, spare=spare), right)
     return Mapping(tuple(folded(entries, {**rules.fold, **fold})), kept)
 
 
 def _without(flax: Guide | None, kept: tuple[str, ...]) -> Guide | None:
-    """Flax's guide without what keeps its value, of which no mapping speaks."""
+    """Remove from Flax's guide the tensors that keep their values, which no mapping mentions."""
     if flax is None or not kept:
         return flax
     if absent := [path for path in kept if path not in flax.leaves]:
@@ -79,7 +79,7 @@ def _without(flax: Guide | None, kept: tuple[str, ...]) -> Guide | None:
 
 
 def _in_their_kinds(entries: Iterable[Entry], flax: Guide | None) -> list[Entry]:
-    """The entries of parameters with what the Flax model holds them as: trained, or `FROZEN`."""
+    """Set the collection of the parameters' entries to the Flax model's: trained, or `FROZEN`."""
     leaves = {} if flax is None else flax.leaves
     made = []
     for entry in entries:
@@ -96,21 +96,21 @@ def _entries(torch: Guide | None, flax: Guide | None, rules: Rules, *, spare: bo
         ours = None if flax.layers or rules.rules else tree_of_twins(torch, flax, renaming)
         return ours or two_sided(torch, flax, renaming=renaming, given=rules.entries(torch, flax), spare=spare)
     if rules.rules:
-        raise UsageError("a mapping's rules speak of both models: give the torch and the Flax one")
+        raise UsageError("a mapping's rules are about both models: pass the torch and the Flax one")
     if torch is not None and torch.layers:
         return one_sided(torch, renaming)
     if flax is not None and flax.layers:
         if rules.rename:
-            raise UsageError("a renaming is of torch's keys: give torch's names too, a module or a state dict")
+            raise UsageError("a renaming applies to torch's keys: pass torch's names too, a module or a state dict")
         return one_sided(flax)
-    raise UsageError("expected a torch module or a Flax module to go by: names alone do not tell the layout")
+    raise UsageError("expected a torch module or a Flax module: names alone do not determine the layout")
 
 
 def guide_of_flax(module: Any, inputs: Any = None) -> Guide:
-    """The guide of an nnx module, a Linen module (with an example input) or a tree of variables.
+    """Build the guide of an nnx module, a Linen module (with an example input) or a tree of variables.
 
     Raises:
-        UsageError: something else.
+        UsageError: ``module`` is something else.
     """
     families = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(module).__mro__}
     if isinstance(module, Guide):
@@ -125,10 +125,10 @@ def guide_of_flax(module: Any, inputs: Any = None) -> Guide:
 
 
 def guide_of_torch(module: Any) -> Guide:
-    """The guide of a torch module or, as names only, of a state dict.
+    """Build the guide of a torch module or, with names only, of a state dict.
 
     Raises:
-        UsageError: something else.
+        UsageError: ``module`` is something else.
     """
     if isinstance(module, Guide):
         return module
@@ -140,10 +140,10 @@ def guide_of_torch(module: Any) -> Guide:
 
 
 def rules_of(rename: Tree[str, str] | Rules | Mapping | Path | str | None) -> Rules | Mapping:
-    """What a person says of names, as `between` takes it, read if it is a file.
+    """Return the user's rules about names, as `between` takes them, read from a file if necessary.
 
     Raises:
-        UsageError: a file that cannot be read or is not understood; no names.
+        UsageError: a file that cannot be read or is invalid, or something that is not names.
     """
     if isinstance(rename, str | Path):
         return read_mapping(rename)

@@ -1,4 +1,4 @@
-"""Names of tensors: their normal forms, their order, and which is nearest to which."""
+"""Names of tensors: normal forms, natural order, and the nearest name."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 
 FEW = 8
-"""Up to how many names are compared letter by letter, which is slow; of more, part by part."""
+"""The largest number of names to compare letter by letter, which is slow; more are compared part by part."""
 
 ENOUGH = 64
-"""How many names that share a rare part are looked at; nearly all share ``weight``."""
+"""How many names that share a rare part are compared; nearly all share ``weight``."""
 
 
 def joined(path: str, name: str) -> str:
-    """A name beneath a path; the root's path is empty."""
+    """Join a path and a name; the root's path is empty."""
     return f"{path}.{name}" if path else name
 
 
 def normal_form(name: str) -> str:
-    """What ways of writing one name have in common: ``layers_0`` and ``layers.0``, a list in a container or beside it.
+    """Normalize spellings of one name: ``layers_0`` and ``layers.0``, a list inside a container or beside it.
 
     ``blocks_3.attn.kernel``, ``blocks.3.attn.kernel`` and ``blocks.layers.3.attn.kernel`` have one normal form.
     """
@@ -30,24 +30,24 @@ def normal_form(name: str) -> str:
 
 
 def natural(name: str) -> list[tuple[int, int | str]]:
-    """A key to sort names by, numbers as numbers: ``layers.2`` before ``layers.10``."""
+    """A sort key for names that compares numbers as numbers: ``layers.2`` before ``layers.10``."""
     return [(0, int(part)) if part.isdigit() else (1, part) for part in name.split(".")]
 
 
 def nearest(name: str, candidates: Collection[str]) -> str:
-    """`` (nearest: …)``, or nothing where no candidate is near. Fast enough to ask for every name of a large model."""
+    """`` (nearest: …)``, or "" if no candidate is near. Fast enough to ask for every name of a large model."""
     if len(candidates) <= FEW:
         scores = {candidate: SequenceMatcher(None, name, candidate).ratio() for candidate in candidates}
     else:
         scores = _shared_parts(name, frozenset(candidates))
-    # In order, so that of two that are as near the answer is always the same.
+    # In order, so that of two that are equally near the answer is always the same.
     found = max(sorted(scores), key=scores.__getitem__, default=None)
     return f" (nearest: {found})" if found is not None and scores[found] >= 0.4 else ""
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """Names taken apart: the parts of each, and the names that have a part."""
+    """Names split into parts: the parts of each, and the names that have a part."""
 
     of: dict[str, set[str]]
     holders: dict[str, list[str]]
@@ -64,7 +64,7 @@ def _taken_apart(names: frozenset[str]) -> _Parts:
 
 
 def _shared_parts(name: str, candidates: frozenset[str]) -> dict[str, float]:
-    """Of candidates that have a part in common with a name, the rarest first: how much they have in common, 0 to 1."""
+    """Score candidates that share a part with a name, rarest part first, by how much they share, 0 to 1."""
     index = _taken_apart(candidates)
     wanted = set(normal_form(name).split("."))
     near: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""The guide of an nnx module. Values are not looked at: one made by `nnx.eval_shape` will do. Imports no torch."""
+"""Builds the guide of an nnx module. Values are not read: one made by `nnx.eval_shape` works. Imports no torch."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def nnx_guide(module: nnx.Module) -> Guide:
-    """What an nnx module tells: its layers, and the paths, shapes, dtypes and kinds of its variables.
+    """Build the guide of an nnx module: its layers, and the paths, shapes, dtypes and kinds of its variables.
 
-    A variable that stands in several places is one leaf, under its first path. Random streams are no weights.
+    A variable that is shared is one leaf, under its first path. Random streams are not weights.
     """
     from flax import nnx
 
@@ -23,14 +23,14 @@ def nnx_guide(module: nnx.Module) -> Guide:
     for path, variable in nnx.to_flat_state(nnx.state(module, weights_filter())):
         name = dotted(path)
         leaves[name] = Leaf(name, tuple(variable.shape), str(variable.dtype), _collection(variable))
-    # Inner modules come first; a shared module stands at its first path alone.
+    # Inner modules come first; a shared module is listed at its first path only.
     modules = sorted(nnx.iter_modules(module), key=lambda item: len(item[0]))
     containers = {dotted(path) for path, layer in modules if isinstance(layer, nnx.Sequential)}
     return Guide("flax", leaves, tuple(_layer(dotted(path), layer, containers) for path, layer in modules))
 
 
 def weights_filter() -> Any:
-    """Which of a module's variables are weights: random streams, caches and what is noted on the way are not."""
+    """A filter for the variables that are weights: not random streams, caches or intermediates."""
     from flax import nnx
 
     from port.nn.per_layer import PerLayer
@@ -50,7 +50,7 @@ def _collection(variable: Any) -> str:
         return "params"
     try:
         return nnx.variable_name_from_type(type(variable))
-    except ValueError:  # a kind of the user's own
+    except ValueError:  # a variable type of the user's own
         return type(variable).__name__
 
 
@@ -67,7 +67,7 @@ def _layer(path: str, module: nnx.Module, containers: set[str]) -> Layer:
 
 
 def _in_torch(path: str, containers: set[str]) -> str:
-    """The path without the ``layers`` that nnx.Sequential keeps its layers in, and torch's does not."""
+    """The path without the ``layers`` attribute that nnx.Sequential has and torch's lacks."""
     parts = path.split(".")
     kept = [part for place, part in enumerate(parts) if part != "layers" or ".".join(parts[:place]) not in containers]
     return ".".join(kept)

@@ -1,4 +1,4 @@
-"""The mapping that one side alone gives: to the twin of every layer, under the same names."""
+"""Builds a mapping from one side alone: to the twin of every layer, under the same names."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from port.moves import Tie
 
 
 def one_sided(guide: Guide, renaming: Renaming | None = None) -> list[Entry]:
-    """Entries from torch's keys to Flax's paths, known from one model alone.
+    """Build entries from torch's keys to Flax's paths, from one model alone.
 
-    A layer that a pair speaks of is read by its first pair. A parameter that a module of one's own, or a container of
-    it, holds directly has the same key and the same layout on both sides.
+    A layer that a pair covers is read by its first pair. A parameter that a user's module, or a container of it, holds
+    directly has the same key and the same layout on both sides.
 
     Args:
-        guide: of a model, with its layers.
-        renaming: of torch's keys, where the guide is of torch's side: what the twins are called.
+        guide: a model's guide, with layers.
+        renaming: of torch's keys, if the guide is torch's: the names of the twins.
 
     Raises:
-        NoPair: layers of a library that no pair speaks of, or that cannot be moved; all of them in one message.
+        NoPair: library layers that no pair covers, or that cannot be moved; all in one message.
         UsageError: a renaming of a layer's own tensors: their names are the twin's.
     """
     guide = renamed(guide, renaming or Renaming())
@@ -50,9 +50,9 @@ def one_sided(guide: Guide, renaming: Renaming | None = None) -> list[Entry]:
 
 
 def tree_of_twins(torch: Guide, flax: Guide, renaming: Renaming) -> list[Entry] | None:
-    """Entries to a bare tree whose paths and shapes are exactly those that the torch model's twins have.
+    """Build entries to a bare tree whose paths and shapes are exactly those of the torch model's twins.
 
-    None where they are others: the tree is of a model that was written apart.
+    None if they differ: the tree is of a model that was written separately.
     """
     if not torch.layers:
         return None
@@ -70,21 +70,21 @@ def tree_of_twins(torch: Guide, flax: Guide, renaming: Renaming) -> list[Entry] 
 
 
 def _check_named(slot: Slot, layer: Layer, renaming: Renaming) -> None:
-    """See that a layer's renamed key is where its tensor goes: beneath the layer's new path, or at its Flax path."""
+    """Check that a layer's renamed key is where its tensor goes: below the layer's new path, or at its Flax path."""
     for key in slot.here:
         local = key[len(layer.path) + 1 :] if layer.path else key
         new = renaming(key)
         if new not in (joined(layer.path_elsewhere, local), *slot.there):
             raise UsageError(
                 f"rename: {key} would become {new}, but the twin of {layer.path} ({layer.kind}) has it at "
-                f"{', '.join(slot.there)}; rename the path in front of it, or give the Flax model too"
+                f"{', '.join(slot.there)}; rename the path before it, or pass the Flax model too"
             )
 
 
 def entry_of(guide: Guide, slot: Slot) -> Entry:
-    """The entry of a slot, from torch to Flax, under the names that its own side knows."""
+    """Make the entry of a slot, from torch to Flax, under the names of its own side."""
     if guide.side == "flax":
-        # From Flax's shapes back through the moves: the shapes that torch's side has to have.
+        # From Flax's shapes back through the moves: the shapes that torch's side must have.
         targets = tuple(guide.leaves[name].shape for name in slot.here)
         shapes = Entry(slot.there, slot.here, slot.moves).inverse().target_shapes(targets)
         return Entry(slot.there, slot.here, slot.moves, slot.collection, shapes, slot.optional)
@@ -97,10 +97,10 @@ def entry_of(guide: Guide, slot: Slot) -> Entry:
 
 
 def refuse_unknown(guide: Guide, names: list[str]) -> None:
-    """Refuse tensors of library layers that no pair speaks of: their layout is not known.
+    """Raise for tensors of library layers that no pair covers: their layout is not known.
 
     Raises:
-        NoPair: which layers, and which of their tensors.
+        NoPair: names the layers and their tensors.
     """
     wrong: dict[str, tuple[Layer, list[str]]] = {}
     for name in names:
@@ -108,9 +108,9 @@ def refuse_unknown(guide: Guide, names: list[str]) -> None:
         if owner is not None and (owner.is_library or owner.pairs):
             wrong.setdefault(owner.path, (owner, []))[1].append(name)
     if wrong:
-        lines = [f"{', '.join(held)}: held by {layer.kind}" for layer, held in wrong.values()]
+        lines = [f"{', '.join(held)}: in {layer.kind}" for layer, held in wrong.values()]
         raise NoPair(
-            "no pair speaks of these, so what corresponds to them is not known:\n  "
+            "no pair covers these, so what corresponds to them is not known:\n  "
             + "\n  ".join(sorted(lines))
             + "\na pair of your own makes them known: port.register(pair), or --pairs on the command line"
         )

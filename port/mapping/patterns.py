@@ -1,7 +1,7 @@
-"""Rows that repeat by an index as one row with patterns for names: ``blocks.{i}.norm.weight``, for each of ``{i}``.
+"""Rolls rows that repeat by an index into one row with name patterns: ``blocks.{i}.norm.weight``, for each of ``{i}``.
 
-Rows beside each other that count the same index are one loop: its first round is all of them at the first number, and
-so on. So the order of the rows comes back, and what is rolled up is unrolled to what it was.
+Adjacent rows that count the same index are one loop: its first round is all of them at the first number, and so on. So
+the order of the rows is kept, and unrolling restores what was rolled up.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Rest = TypeVar("Rest")
 Names = tuple[str, ...]
 Numbers = tuple[int, ...]
 Shape = tuple[tuple[Names, ...], str]
-"""A row but for the numbers in its names: what stands between them, and the rest in words."""
+"""A row without the numbers in its names: the text between them, and the rest."""
 
 LETTERS = "ijklmn"
 MOST = 1_000_000
-"""Rows that a mapping may have when it is unrolled."""
+"""The largest number of rows of an unrolled mapping."""
 _TRIED = 256
-"""Rows like one that are taken for the next round's."""
+"""How many rows like one are tried as the next round's."""
 _NUMBER = re.compile(r"(?:^|(?<=[._]))(?:0|[1-9][0-9]*)(?=\.|$)")
 
 
@@ -32,9 +32,9 @@ class PatternRow(Generic[Rest]):
     """A row of a mapping.
 
     Attributes:
-        names: of all its tensors, on both sides.
-        rest: what else it says.
-        each: the letters in its names → the numbers that they stand for, the outermost first.
+        names: the names of all its tensors, on both sides.
+        rest: its other values.
+        each: the letters in its names → their numbers, the outermost first.
     """
 
     names: Names
@@ -43,24 +43,24 @@ class PatternRow(Generic[Rest]):
 
 
 def rolled(rows: Sequence[PatternRow[Rest]]) -> list[PatternRow[Rest]]:
-    """Rows with those as one that repeat by an index, in the same order and with the same rest."""
-    # Names with braces of their own stay as they are, and so do all beside them.
+    """Roll up rows that repeat by an index, with the same order and the same rest."""
+    # Names that contain braces stay as they are, and so do all beside them.
     if any("{" in name for row in rows for name in row.names):
         return list(rows)
     return list(_rolled(list(rows), LETTERS))
 
 
 def unrolled(rows: Sequence[PatternRow[Rest]], most: int = MOST) -> list[PatternRow[Rest]]:
-    """Each row by itself.
+    """Expand each row.
 
     Raises:
-        ValueError: an index that stands in none of a row's names, or rows without end.
+        ValueError: an index that occurs in none of a row's names, or too many rows.
     """
     found = []
     for row in rows:
         for letter in row.each:
             if not any(f"{{{letter}}}" in name for name in row.names):
-                raise ValueError(f"{', '.join(row.names)}: {{{letter}}} stands in none of its names")
+                raise ValueError(f"{', '.join(row.names)}: {{{letter}}} is in none of its names")
     for row in _unrolled(list(rows)):
         found.append(row)
         if len(found) > most:
@@ -69,13 +69,13 @@ def unrolled(rows: Sequence[PatternRow[Rest]], most: int = MOST) -> list[Pattern
 
 
 def counted(numbers: Numbers) -> str:
-    """``0 … 11``; or all of them, where they have gaps."""
+    """Format as ``0 … 11``, or list all numbers if they have gaps."""
     is_range = len(numbers) > 2 and numbers == tuple(range(numbers[0], numbers[-1] + 1))
     return f"{numbers[0]} … {numbers[-1]}" if is_range else ", ".join(map(str, numbers))
 
 
 def counts(each: Mapping[str, Numbers]) -> str:
-    """What the letters of a row stand for, as a person reads it: ``i = 0 … 11, j = 0, 1``."""
+    """Format the letters of a row and their values: ``i = 0 … 11, j = 0, 1``."""
     return ", ".join(f"{letter} = {counted(numbers)}" for letter, numbers in each.items())
 
 
@@ -121,7 +121,7 @@ def _rolled(rows: list[PatternRow[Rest]], letters: str) -> Iterator[PatternRow[R
             yield rows[start]
             before, start = ("", ()), start + 1
             continue
-        # Another loop beside one that counts the same has another letter.
+        # An adjacent loop that counts the same gets another letter.
         letter = next((each for each in letters if (each, best.counted) != before), "")
         if not letter:
             yield from rows[start : start + best.rows]
@@ -135,7 +135,7 @@ def _rolled(rows: list[PatternRow[Rest]], letters: str) -> Iterator[PatternRow[R
 
 @dataclass(frozen=True)
 class _Repeat:
-    """Rows that repeat: how many are one round, the numbers of the rounds, and which numbers of a round's those are."""
+    """Rows that repeat: the number of rows per round, the rounds' numbers, and the positions of these in a round."""
 
     period: int
     counted: Numbers
@@ -147,7 +147,7 @@ class _Repeat:
 
 
 def _repeated(shapes: list[Shape], numbers: list[list[int]], start: int, period: int) -> _Repeat | None:
-    """How often the rows from a place on repeat; None where they do not."""
+    """How often the rows from a position on repeat; None if they do not."""
     base, places, seen = range(start, start + period), [], set[int]()
     for k in base:
         if k + period >= len(shapes) or shapes[k] != shapes[k + period]:
@@ -175,7 +175,7 @@ def _repeated(shapes: list[Shape], numbers: list[list[int]], start: int, period:
 
 
 def _with(row: PatternRow[Rest], places: set[int], letter: str) -> PatternRow[Rest]:
-    """A row with a letter in place of some of the numbers in its names."""
+    """Replace some of the numbers in a row's names by a letter."""
     count = iter(range(len("".join(row.names)) + 1))
     named = lambda match: f"{{{letter}}}" if next(count) in places else match[0]  # noqa: E731
     return replace(row, names=tuple(_NUMBER.sub(named, name) for name in row.names))

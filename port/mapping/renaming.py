@@ -1,4 +1,4 @@
-"""Renaming: what a person says where the two models' names differ."""
+"""Renames torch's keys where the two models' names differ."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from port.mapping.guide import Guide, Layer
 
 
 class Renaming:
-    """Regular expressions and what replaces them, applied to torch's keys one after the other.
+    """Regular expressions and their replacements, applied to torch's keys one after the other.
 
     Args:
-        rules: pattern → replacement, as `re.sub` takes them. A key that comes out as the other side's torch-like name
-            (``layers.0.weight``) or as its own path (``layers.0.kernel``) is matched with it.
+        rules: pattern → replacement, as in `re.sub`. A key that becomes the other side's torch-like name
+            (``layers.0.weight``) or its own path (``layers.0.kernel``) is matched with it.
 
     Raises:
-        UsageError: a pattern that is no regular expression, or is no text.
+        UsageError: a pattern is not a regular expression, or not text.
     """
 
     def __init__(self, rules: Mapping[str, str] | None = None) -> None:
@@ -35,7 +35,7 @@ class Renaming:
                 raise UsageError(f"rename: {pattern!r} is not a regular expression: {error}") from error
 
     def __call__(self, key: str) -> str:
-        """The key under its other name; itself where no rule speaks of it."""
+        """Return the renamed key; the key itself if no rule matches."""
         for pattern, replacement in self.rules:
             try:
                 key = pattern.sub(replacement, key)
@@ -44,7 +44,7 @@ class Renaming:
         return key
 
     def idle(self, keys: Iterable[str]) -> list[str]:
-        """The patterns that match none of the keys, as the patterns before them leave these; a sentence each."""
+        """One sentence for each pattern that matches none of the keys, as the patterns before it leave them."""
         current, found = list(keys), []
         for pattern, replacement in self.rules:
             if not any(map(pattern.search, current)):
@@ -54,10 +54,10 @@ class Renaming:
 
 
 def renamed(guide: Guide, renaming: Renaming) -> Guide:
-    """A guide whose layers know what their paths are called on the other side, as the renaming has it."""
+    """Add to a guide's layers their paths on the other side, according to the renaming."""
     if not renaming.rules:
         return guide
-    beneath: dict[str, str] = {}  # for each path, one tensor at or beneath it: what happens to it tells the path's name
+    beneath: dict[str, str] = {}  # for each path, a tensor at or below it, whose renaming determines the path's name
     for name in guide.leaves:
         path = name
         while path:

@@ -1,4 +1,4 @@
-"""What a person writes about two models: renamings, and rules with moves of their own."""
+"""The user's rules about two models: renamings, and entries with explicit moves."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from port.moves.spec import Spec, moves_from
 
 @dataclass(frozen=True)
 class Rule:
-    """Torch keys that a pattern describes, and where they go by which moves.
+    """Torch keys that match a pattern, their targets, and the moves between.
 
     Attributes:
-        sources: the first is a regular expression for the whole key; the others are what it expands to (``\\1``).
-        targets: Flax paths, expanded from it in the same way. Matches that expand to the same targets go there
-            together, in natural order: that is what ``stack`` and ``join`` are for.
+        sources: the first is a regular expression for the whole key; the others are templates for its match (``\\1``).
+        targets: Flax paths, templates likewise. Matches that expand to the same targets go there together, in natural
+            order: this is what ``stack`` and ``join`` are for.
         moves: as `port.moves.spec.move_from` reads them.
-        collection: Flax's kind of variable; `TORCH_ONLY` for what has no home there and is kept aside.
+        collection: Flax's kind of variable; `TORCH_ONLY` for a tensor without a place there, which is kept aside.
     """
 
     sources: tuple[str, ...]
@@ -37,13 +37,13 @@ class Rule:
 
 @dataclass(frozen=True)
 class Rules:
-    """All that a person says of two models.
+    """All of the user's rules about two models.
 
     Attributes:
         rename: pattern → replacement, applied to torch's keys.
         fold: path of a linear layer → the (channels, *spatial) features that were flattened before it.
-        rules: entries with moves of their own; what they speak of is settled.
-        keep: Flax's paths that have no twin, and keep the values that they have.
+        rules: entries with explicit moves; the tensors in them are settled.
+        keep: Flax paths that have no twin, and keep their values.
     """
 
     rename: dict[str, str] = field(default_factory=dict)
@@ -52,10 +52,10 @@ class Rules:
     keep: tuple[str, ...] = ()
 
     def entries(self, torch: Guide, flax: Guide | None) -> tuple[Entry, ...]:
-        """The rules' entries for these two models.
+        """Return the rules' entries for these two models.
 
         Raises:
-            WeightsMismatch: rules that speak of no key, or of keys, paths and shapes that are not there; all of them.
+            WeightsMismatch: rules that match no key, or name keys, paths and shapes that do not exist; all of them.
         """
         entries: list[Entry] = []
         wrong: list[str] = []
@@ -70,27 +70,27 @@ class Rules:
 
 
 def rules_from(data: dict[str, Any], where: str) -> Rules:
-    """Rules from a mapping file's tables.
+    """Read rules from a mapping file's tables.
 
     Raises:
-        UsageError: a table that is not understood; says where.
+        UsageError: a table is invalid; says where.
     """
     known = ("rename", "fold", "rule", "keep")
     if unknown := sorted(set(data) - {*known}):
-        raise UsageError(f"{where}: there is no {', '.join(unknown)}; there are {', '.join(known)}, and entry")
+        raise UsageError(f"{where}: unknown {', '.join(unknown)}; there are {', '.join(known)}, and entry")
     rename = dict(_each(data, "rename", where, _rename))
     fold = data.get("fold", {})
     if not isinstance(fold, dict) or not all(map(_is_shape, fold.values())):
-        raise UsageError(f"{where}, fold: it says layer = [channels, height, width], as in fc = [512, 7, 7]")
+        raise UsageError(f"{where}, fold: use layer = [channels, height, width], as in fc = [512, 7, 7]")
     shapes = {path: tuple(shape) for path, shape in fold.items()}
     return Rules(rename, shapes, tuple(_each(data, "rule", where, _rule)), kept_from(data, where))
 
 
 def kept_from(data: dict[str, Any], where: str) -> tuple[str, ...]:
-    """Flax's paths that a mapping file says keep their values.
+    """Read the Flax paths that keep their values, from a mapping file.
 
     Raises:
-        UsageError: something else than paths.
+        UsageError: something other than paths.
     """
     keep = data.get("keep", [])
     if not isinstance(keep, list) or not all(isinstance(path, str) for path in keep):
@@ -99,10 +99,10 @@ def kept_from(data: dict[str, Any], where: str) -> tuple[str, ...]:
 
 
 def names_from(value: Any) -> tuple[str, ...]:
-    """One name or a list of them.
+    """Return one name or a list of names as a tuple.
 
     Raises:
-        ValueError: something else.
+        ValueError: the value is neither.
     """
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
@@ -114,7 +114,7 @@ Read = TypeVar("Read")
 
 
 def _each(data: dict[str, Any], kind: str, where: str, read: Callable[[dict[str, Any]], Read]) -> Iterator[Read]:
-    """What the tables of one kind say."""
+    """Read the tables of one kind."""
     tables = data.get(kind, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise UsageError(f"{where}: each {kind} is a table of its own, under [[{kind}]]")
@@ -159,9 +159,9 @@ def _expanded(rule: Rule, torch: Guide, flax: Guide | None) -> list[Entry]:
                 targets = tuple(match.expand(target) for target in rule.targets)
                 homes.setdefault(targets, []).extend([key, *(match.expand(source) for source in rule.sources[1:])])
     except (re.error, IndexError) as error:
-        raise WeightsMismatch(f"what it expands to cannot be: {error}") from None
+        raise WeightsMismatch(f"invalid template: {error}") from None
     if not homes:
-        raise WeightsMismatch("it speaks of no key of the torch side")
+        raise WeightsMismatch("it matches no key of the torch side")
     return [_entry(rule, tuple(sources), targets, torch, flax) for targets, sources in homes.items()]
 
 
@@ -182,7 +182,7 @@ def _entry(rule: Rule, sources: tuple[str, ...], targets: tuple[str, ...], torch
         return entry
     for target, shape in zip(targets, entry.target_shapes(), strict=True):
         if flax is not None and flax.leaves[target].shape != shape:
-            raise WeightsMismatch(f"{entry}: it gives shape {shape}, {target} has {flax.leaves[target].shape}")
+            raise WeightsMismatch(f"{entry}: it produces shape {shape}, {target} has {flax.leaves[target].shape}")
     return entry
 
 

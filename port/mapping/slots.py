@@ -18,7 +18,7 @@ class Slot:
 
     Attributes:
         here: the names on the guide's own side.
-        there: what they are called on the other side, as far as this side can say.
+        there: the names on the other side, as far as this side knows.
         moves: from torch to Flax, whichever side the guide is of.
         collection: Flax's kind of variable.
         optional: whether a checkpoint may lack it.
@@ -32,20 +32,20 @@ class Slot:
 
     @property
     def torch_only(self) -> bool:
-        """Whether Flax has no home for it."""
+        """Whether it has no place in Flax."""
         return self.collection == TORCH_ONLY
 
 
 def slots_of(guide: Guide, layer: Layer, pair: LayerPair, free: Container[str]) -> Iterator[Slot]:
-    """A layer's tensors as a pair reads them.
+    """Read a layer's tensors with a pair.
 
-    A pair lists all that such a layer may have; what this layer lacks is left out.
+    A pair lists all tensors that such a layer may have; those that this layer lacks are left out.
 
     Args:
         guide: the layer's side.
         layer: one of its layers.
         pair: one of the layer's pairs.
-        free: the names that are still to be read.
+        free: the names that are not read yet.
     """
     for param in layer.params(pair):
         here = tuple(joined(layer.path, name) for name in _names(param, guide.side))
@@ -59,9 +59,9 @@ def slots_of(guide: Guide, layer: Layer, pair: LayerPair, free: Container[str]) 
 
 
 def bare_slots(guide: Guide, free: Iterable[str]) -> Iterator[Slot]:
-    """Parameters that a module of the user's own holds directly: the same name and layout on both sides.
+    """Read parameters that a user's module holds directly: the same name and layout on both sides.
 
-    What a torch module keeps as its extra state is its own affair, and has no home in Flax.
+    A torch module's extra state has no place in Flax.
     """
     for name in free:
         owner = guide.owner(name)
@@ -75,7 +75,7 @@ def bare_slots(guide: Guide, free: Iterable[str]) -> Iterator[Slot]:
 
 
 def is_extra_state(key: str) -> bool:
-    """Whether a state dict's key is that of what a module's ``get_extra_state`` gives."""
+    """Whether a state dict's key is that of a module's ``get_extra_state``."""
     return key.rpartition(".")[2] == "_extra_state"
 
 

@@ -1,4 +1,4 @@
-"""The guide of a torch module. Values are not looked at: a module on the meta device will do."""
+"""Builds the guide of a torch module. Values are not read: a module on the meta device works."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ NO_SHAPE = "{name} has no shape yet: a lazy layer gets it when the model is run;
 
 
 def torch_guide(module: torch.nn.Module) -> Guide:
-    """What a torch module tells: its layers, and the names, shapes and dtypes of its state dict.
+    """Build the guide of a torch module: its layers, and the names, shapes and dtypes of its state dict.
 
     Raises:
-        NoPair: a lazy layer that has not been run, whose shapes are not known.
+        NoPair: a lazy layer has not been run, so its shapes are not known.
     """
     import torch
 
@@ -31,7 +31,7 @@ def torch_guide(module: torch.nn.Module) -> Guide:
     first: dict[int, str] = {}
     for name, tensor in module.state_dict(keep_vars=True).items():
         if not isinstance(tensor, torch.Tensor):
-            continue  # an extra state may be anything
+            continue  # extra state may be anything
         leaves[name] = _leaf(name, tensor)
         if id(tensor) in first:
             tied[name] = first[id(tensor)]
@@ -42,10 +42,10 @@ def torch_guide(module: torch.nn.Module) -> Guide:
 
 
 def state_guide(state: Mapping[str, Any]) -> Guide:
-    """What a state dict tells, of tensors or of numpy arrays: names, shapes, dtypes, and which tensors are one.
+    """Build the guide of a state dict, of tensors or numpy arrays: names, shapes, dtypes, and which tensors are shared.
 
     Raises:
-        NoPair: a lazy layer's, which have no shape.
+        NoPair: a lazy layer's tensors, which have no shape.
     """
     for name, value in state.items():
         # By name: a state dict of numpy arrays needs no torch.
@@ -56,11 +56,11 @@ def state_guide(state: Mapping[str, Any]) -> Guide:
 
 
 def tied_in(tensors: Mapping[str, Any]) -> dict[str, str]:
-    """Which tensors of a state dict are one, by their memory: name → the earlier name of the same tensor."""
+    """Find tensors of a state dict that share memory: name → the earlier name of the same tensor."""
     first: dict[Any, str] = {}
     tied = {}
     for name, tensor in tensors.items():
-        # Without memory (on the meta device, or of no element) none can be told from another.
+        # Without memory (on the meta device, or empty) tensors cannot be told apart.
         if hasattr(tensor, "data_ptr") and tensor.data_ptr():
             place = (tensor.device, tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
             if place in first:
@@ -70,7 +70,7 @@ def tied_in(tensors: Mapping[str, Any]) -> dict[str, str]:
 
 
 def unwrapped(module: Any) -> Any:
-    """The model inside DistributedDataParallel, DataParallel or torch.compile's wrapper."""
+    """Return the model inside DistributedDataParallel, DataParallel or torch.compile's wrapper."""
     while True:
         name = name_of(type(module))
         if name.endswith(("DistributedDataParallel", "data_parallel.DataParallel")):

@@ -1,4 +1,4 @@
-"""The mapping between two models that were written apart: by class where classes are known, by name, never by shape."""
+"""Maps two models that were written separately: by class where classes are known, by name, never by shape."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ def two_sided(
     given: tuple[Entry, ...] = (),
     spare: bool = False,
 ) -> list[Entry]:
-    """Entries from torch's keys to Flax's paths, where both sides' names are known.
+    """Build entries from torch's keys to Flax's paths, where both sides' names are known.
 
-    Names are matched exactly first, then in their normal forms. Which moves belong to them, the pair says that speaks
-    of both layers' classes; where one side is names only (a checkpoint, a bare tree), of the other's.
+    Names are matched exactly first, then by their normal forms. Their moves come from the pair that covers both
+    layers' classes; if one side has only names (a checkpoint, a bare tree), from the other side's pair.
 
     Args:
         torch: a torch module's guide, or a checkpoint's names.
         flax: an nnx or Linen module's guide, or a tree's names; classes must be known on one side at least.
         renaming: of torch's keys.
-        given: entries that a person wrote; what they speak of is settled.
+        given: entries that the user wrote; the tensors in them are settled.
         spare: leave out what the same layer has on one side only: see `port.mapping.between`.
 
     Raises:
         WeightsMismatch: everything that is missing, unexpected, mis-shaped or has two readings, in one message.
-        NoPair: the same, where a layer that no pair speaks of is among it.
-        UsageError: names only on both sides.
+        NoPair: the same, if it includes a layer that no pair covers.
+        UsageError: both sides have only names.
     """
     if not torch.layers and not flax.layers:
         raise UsageError(
             "neither side's classes are known, and a convolution and a transposed one look alike in names and shapes: "
-            "give a torch module, an nnx module, or a Linen module with an example input"
+            "pass a torch module, an nnx module, or a Linen module with an example input"
         )
     return _Match(renamed(torch, renaming or Renaming()), flax, renaming or Renaming(), given).entries(spare=spare)
 
@@ -60,13 +60,13 @@ class _Reading:
 
     @property
     def covers(self) -> tuple[int, int]:
-        """How many of Flax's tensors it speaks of, and how many of torch's."""
+        """How many of Flax's tensors it covers, and how many of torch's."""
         at_home = [found for found in self.found if found.collection != TORCH_ONLY]
         return sum(len(found.flax) for found in at_home), sum(len(found.torch) for found in self.found)
 
     @property
     def effect(self) -> frozenset[object]:
-        """What it does: two pairs may say the same in other words."""
+        """Its effect: two pairs may describe the same in different ways."""
         return frozenset((found.torch, found.flax, _busy(found.moves)) for found in self.found)
 
 
@@ -81,7 +81,7 @@ class _Match:
         self.in_torch = Index((renaming(name), name) for name in self.free_torch)
         self.in_flax = Index((style, name) for name in self.free_flax for style in (name, _stripped(flax, name)))
         self.renaming = renaming
-        # By the pair at hand: names of torch layers of another class, and the places that they would have gone to.
+        # By the pair that was tried: names of torch layers of another class, and the targets that they would have had.
         self.refused: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def entries(self, *, spare: bool) -> list[Entry]:
@@ -105,7 +105,7 @@ class _Match:
         return sorted(entries, key=lambda entry: order.get(entry.sources[0], len(order)))
 
     def _spare(self, entries: list[Entry]) -> list[Entry]:
-        """Entries of what torch's layers have and Flax's do not; the other way round there is nothing to carry."""
+        """Entries of tensors that torch's layers have and Flax's lack; in the other direction nothing is converted."""
         of_torch = {name for entry in entries for name in entry.sources}
         of_flax = {name for entry in entries for name in entry.targets}
         self.complaints.unmatched |= set(spare_of(self.flax, of_flax))
@@ -146,8 +146,7 @@ class _Match:
         return matches
 
     def _speaks(self, pair: LayerPair, names: tuple[str, ...], slot: Slot, layer: Layer) -> bool:
-        """Whether the pair of a Flax layer speaks of the torch layer that these names belong to, too; and says the
-        same of it."""
+        """Whether a Flax layer's pair also covers the torch layer with these names, with the same result."""
         if not self.torch.layers:
             return True
         for owner in self.torch.around(names):
@@ -160,7 +159,7 @@ class _Match:
         return False
 
     def _bare(self, found: list[Found]) -> list[Found]:
-        """Parameters that modules of the user's own hold directly: the same layout on both sides."""
+        """Match parameters that user modules hold directly: the same layout on both sides."""
         used_torch = {name for match in found for name in match.torch}
         used_flax = {name for match in found for name in match.flax}
         matches = []
@@ -177,11 +176,11 @@ class _Match:
 
 
 def spare_of(guide: Guide, matched: set[str]) -> list[str]:
-    """Biases, and scales of norms, that have no counterpart though the rest of their layer has.
+    """List biases, and scales of norms, without a counterpart, in layers whose other tensors have one.
 
     Args:
-        guide: one side's.
-        matched: the names of its tensors that have one.
+        guide: one side's guide.
+        matched: the names of its tensors that have a counterpart.
     """
     known = {owner.path for name in matched if (owner := guide.owner(name)) is not None and owner.pairs}
     return [
@@ -197,14 +196,14 @@ def spare_of(guide: Guide, matched: set[str]) -> list[str]:
 
 
 def _busy(moves: tuple[Move, ...]) -> tuple[Move, ...]:
-    """Without those that leave all as it is."""
+    """The moves without those that change nothing."""
     return tuple(move for move in moves if not (isinstance(move, Reshape) and move.before == move.after))
 
 
 def _agree(torch: tuple[Move, ...], flax: tuple[Move, ...]) -> bool:
-    """Whether what a torch layer says of its weights is what the Flax one does.
+    """Whether the torch layer's moves for its weights agree with the Flax layer's.
 
-    Into how many axes features are cut, a layer may leave to the Flax side: their order is the same.
+    A torch layer may leave open into how many axes features are split: their order is the same.
     """
     torch, flax = _busy(torch), _busy(flax)
     more = flax[len(torch) :]
@@ -217,7 +216,7 @@ def _is_bare(guide: Guide, name: str) -> bool:
 
 
 def _stripped(guide: Guide, name: str) -> str:
-    """A name in torch's way of writing paths: without what only a Flax container adds."""
+    """A name in torch's way of writing paths: without the parts that only a Flax container adds."""
     owner = guide.owner(name)
     if owner is None:
         return name

@@ -1,4 +1,4 @@
-"""Activations: what every layer is given and gives, as a few numbers that do not depend on the order of the axes."""
+"""Activations: each layer's input and output, as a few numbers that do not depend on the order of the axes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from port.parity.sides.structure import leaves
 from port.parity.sides.tap import Tap
 
 Print = np.ndarray
-"""The fingerprint of an array: sums that any layout of it has, and any padding with zeros."""
+"""The fingerprint of an array: sums that do not depend on its layout, nor on padding with zeros."""
 
 EXACT, NARROWED = 1e-7, 1e-4
-"""How far apart two fingerprints of the same numbers may be: in float64, and where a model goes through float32."""
+"""How far apart two fingerprints of the same numbers may be: in float64, and if a model goes through float32."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Activations:
     """What one run of one side shows.
 
     Attributes:
-        inputs: module → the fingerprint of what its first call was given.
-        outputs: module → of what that call gave.
-        order: module → which it was among all calls.
+        inputs: module → the fingerprint of its first call's input.
+        outputs: module → the fingerprint of that call's output.
+        order: module → its position among all calls.
     """
 
     inputs: dict[str, Print]
@@ -38,21 +38,21 @@ class Activations:
     order: dict[str, int]
 
     def input(self, unit: Unit) -> Print | None:
-        """Of what a unit was given; None where that is not seen."""
+        """The fingerprint of a unit's input; None if it was not observed."""
         return self.inputs.get(unit.seen[0]) if unit.seen[0] is not None else None
 
     def output(self, unit: Unit) -> Print | None:
-        """Of what a unit gave; None where that is not seen."""
+        """The fingerprint of a unit's output; None if it was not observed."""
         return self.outputs.get(unit.seen[1]) if unit.seen[1] is not None else None
 
     def place(self, unit: Unit) -> int:
-        """When a unit was called; behind all others where that is not seen."""
+        """When a unit was called; after all others if that was not observed."""
         seen = next((path for path in unit.seen if path is not None), None)
         return self.order.get(seen, len(self.order)) if seen is not None else len(self.order)
 
 
 def torch_activations(run: Run) -> Activations:
-    """What a run of torch's side shows."""
+    """Run torch's side, and return its activations."""
     inputs: dict[str, Print] = {}
     outputs: dict[str, Print] = {}
     order: dict[str, int] = {}
@@ -66,11 +66,11 @@ def torch_activations(run: Run) -> Activations:
 
 
 class FlaxRuns:
-    """Runs of Flax's side with one set of weights and another: compiled once.
+    """Runs Flax's side with different sets of weights, compiled once.
 
     Args:
-        side: Flax's.
-        inputs: in its layout.
+        side: Flax's side.
+        inputs: the inputs, in its layout.
     """
 
     def __init__(self, side: FlaxSide, inputs: Inputs) -> None:
@@ -82,10 +82,10 @@ class FlaxRuns:
         self.count = 0
 
     def __call__(self, variables: Mapping[str, Any]) -> tuple[Activations, dict[str, np.ndarray]]:
-        """The activations and the model's outputs, with these weights.
+        """Return the activations and the model's outputs, with these weights.
 
         Raises:
-            UsageError: the model does not take the inputs.
+            UsageError: the model does not accept the inputs.
         """
         self.count += 1
         inputs, outputs, results = self._run(dict(variables))
@@ -109,11 +109,11 @@ class FlaxRuns:
 
 
 def fingerprint(numpy: Any, array: Any) -> Any:
-    """A few sums over an array; of whole numbers, over how often each is there.
+    """Compute a few sums over an array; for integers, over how often each value occurs.
 
     Args:
-        numpy: numpy, or jax's.
-        array: any.
+        numpy: numpy, or jax.numpy.
+        array: any array.
     """
     is_whole = array.dtype.kind in "iub"
     values = array.astype(numpy.float64).reshape(-1)
@@ -126,7 +126,7 @@ def fingerprint(numpy: Any, array: Any) -> Any:
         numpy.sum(values**3),
         numpy.sum(numpy.sin(3 * values) * values),
     ]
-    # Positions may be given once, or once for each of a batch.
+    # Positions may occur once, or once for each sample of a batch.
     return numpy.stack(sums) / (max(1, values.size) if is_whole else 1)
 
 
@@ -145,7 +145,7 @@ def _first(call: RecordedCall) -> Any:
 
 
 def _leaf(tree: Any) -> Any:
-    """The first array of numbers: a mask is none."""
+    """The first array of numbers; a mask does not count."""
     for leaf in leaves(tree).values():
         if str(getattr(leaf, "dtype", "")).removeprefix("torch.") != "bool":
             return leaf

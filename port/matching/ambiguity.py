@@ -1,4 +1,4 @@
-"""Ambiguity: what another state, or other moves, agree with as well, so that nothing tells which is meant."""
+"""Ambiguity: other states, or other moves, that agree as well, so that nothing decides between them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from port.matching.settling import settled
 from port.matching.state import Decision, State
 
 CLEARLY = 30.0
-"""How many times farther from torch's outputs a state is that is not as good, where float32 lets both agree."""
+"""How many times farther from torch's outputs a state must be to count as worse, where float32 lets both agree."""
 
 EXACTLY = 1e-8
-"""Up to which difference of the outputs nothing is told."""
+"""Differences of the outputs up to this one decide nothing."""
 
 
 def undecided(runs: StateRuns, state: State) -> dict[Node, list[Node]]:
-    """Nodes that nothing tells apart: another state agrees as well, or nothing can be seen of them.
+    """Find nodes that nothing distinguishes: another state agrees as well, or they cannot be observed.
 
-    Names, and a user's rules, do tell; so they are not asked again. Where the two models do not agree anyway, a module
-    tells as well: its own parameters belong to the module in which all that is called inside it has its twins. And so
-    do the names of two parameters that are held by one module, or by none that is seen.
+    Names, and the user's rules, do decide, so those nodes are not tested again. If the two models do not agree anyway,
+    a module decides as well: its own parameters belong to the module whose calls are the twins of the calls inside it.
+    And so do the names of two parameters that are held by one module, or by none that was observed.
 
     Returns:
         Flax's node → torch's nodes that it could be.
@@ -48,14 +48,14 @@ def undecided(runs: StateRuns, state: State) -> dict[Node, list[Node]]:
 def are_at_home(state: State, *nodes: Node) -> bool:
     """Whether each of these parameters is held by a module of its own, and its twin by that module's twin.
 
-    What is called inside a module tells its twin: all of it has twins inside one module, which has nothing else.
+    The calls inside a module determine its twin: all have their twins inside one module, which has no others.
     """
     holders = [(state.decisions[flax].option.torch[0].path, flax[0].path) for flax in nodes]
     return len(set(holders)) == len(nodes) and all(_are_twins(state, *pair) for pair in holders)
 
 
 def are_told(state: State, *nodes: Node) -> bool:
-    """Whether the names of these parameters of a person's own tell them apart, and as they were decided."""
+    """Whether the names of these parameters of user modules distinguish them, in agreement with the decision."""
     twins = [state.decisions[flax].option.torch for flax in nodes]
     are_hidden = all(flax[0].seen == (None, None) for flax in nodes)
     return are_hidden and told_apart([n[0].place for n in twins], [n[0].place for n in nodes]) == (0, 1)
@@ -75,7 +75,7 @@ def _is_inside(path: str, module: str) -> bool:
 
 
 def _as_good(runs: StateRuns, state: State, shown: Shown, pair: tuple[Node, Node]) -> dict[Node, list[Node]]:
-    """What the two could be, and what depends on them, if exchanging them makes no difference that is seen."""
+    """What the two could be, and what depends on them, if exchanging them makes no visible difference."""
     for other in permuted(runs, state, pair):
         changed = settled(runs, other, frozenset(pair))
         if _is_as_good(runs(changed), shown):
@@ -94,7 +94,7 @@ def _is_as_good(changed: Shown, shown: Shown) -> bool:
 
 
 def other_ways(runs: StateRuns, state: State) -> dict[Node, list[Option]]:
-    """Nodes whose weights could be moved in another way with the same result: it cannot be told which is meant."""
+    """Find nodes whose weights could be moved in another way with the same result: nothing decides which is right."""
     shown = runs(state)
     found: dict[Node, list[Option]] = {}
     for flax, made in state.decisions.items():

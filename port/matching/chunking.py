@@ -1,7 +1,7 @@
-"""Chunking: tensors that one side holds in several pieces and the other in one.
+"""Chunking: tensors that are in several pieces on one side and in one on the other.
 
-Two ways are known. A table is cut along an axis into pieces of one name but for a number (``chunk_0``, ``chunk_1``, …).
-And all tensors of a recurrent layer lie in one vector, each of them flattened: the weights of all cells before their
+Two ways are known. A table is split along an axis into pieces whose names differ by a number (``chunk_0``, ``chunk_1``,
+…). Or all tensors of a recurrent layer are in one vector, each of them flattened: the weights of all cells before their
 biases, as in cuDNN and `jax.experimental.rnn`, or cell by cell.
 """
 
@@ -20,12 +20,12 @@ _TABLES = ("own", "embedding")
 
 
 def chunkings(torch: Iterable[Unit], flax: Iterable[Unit], collections: dict[str, str]) -> list[Option]:
-    """Every way for several units of one side to be one tensor of the other's.
+    """List every way in which several units of one side can be one tensor of the other's.
 
     Args:
         torch: torch's units.
         flax: Flax's.
-        collections: Flax's kind of variable of each of its tensors.
+        collections: Flax's kind of variable for each of its tensors.
     """
     theirs, ours = list(torch), list(flax)
     found = []
@@ -49,7 +49,7 @@ def _is_table(unit: Unit) -> bool:
 
 
 def _pieces(units: Iterable[Unit]) -> list[Node]:
-    """Tables of one name but for one number, in the order of the numbers."""
+    """Tables whose names differ by one number only, in the order of the numbers."""
     found: dict[tuple[str, str], dict[int, Unit]] = {}
     for unit in filter(_is_table, units):
         for number in _NUMBER.finditer(unit.label):
@@ -63,7 +63,7 @@ def _shape(unit: Unit) -> Shape:
 
 
 def _cut(pieces: Node, whole: Shape) -> tuple[int, tuple[int, ...]] | None:
-    """The axis along which a table is cut into the pieces, and their sizes there."""
+    """The axis along which a table is split into the pieces, and their sizes there."""
     shapes = [_shape(unit) for unit in pieces]
     for axis, size in enumerate(whole):
         rest = (*whole[:axis], *whole[axis + 1 :])

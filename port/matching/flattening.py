@@ -1,4 +1,4 @@
-"""Flattening: linear layers that are given spatial features in one axis, which Flax has in another order."""
+"""Flattening: linear layers whose inputs are flattened spatial features, which Flax flattens in another order."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from port.parity.sides.run import Run
 
 
 def flattened_shapes(run: Run, units: Iterable[Unit], shown: Activations) -> dict[str, tuple[Shape, ...]]:
-    """torch's linear layers → the (channels, *spatial) features that may have been flattened before them.
+    """Map torch's linear layers to the (channels, *spatial) features that may have been flattened before them.
 
-    A shape that some layer before it was given or gave comes first; then, for a pooling that is no layer, those that
-    the channels of the last spatial layer leave, the nearest to its height and width in proportion first. A layer has
-    as many rows as there are samples; or samples times positions, where some of the spatial axes are kept, as the time
-    is where frequencies and channels are flattened. A layer over the channels of every position has no flatten.
+    A shape that some earlier layer had as input or output comes first; then, for a pooling that is not a layer, the
+    shapes that the channels of the last spatial layer leave, closest to its aspect ratio first. A layer has as many
+    rows as there are samples; or samples times positions, if some of the spatial axes are kept, as the time is when
+    frequencies and channels are flattened. A layer over the channels of every position has no flatten.
 
     Args:
-        run: torch's.
+        run: torch's run.
         units: its units.
-        shown: what the run shows.
+        shown: its activations.
     """
     spatial: list[tuple[int, Shape]] = []
     sizes: dict[str, int] = {}
     for place, call in enumerate(run.calls):
-        # What a layer was given was there before anything inside it was called; it is at most as late as this.
+        # A layer's input existed before anything inside it was called; it is at most as late as this.
         for array in (*call.inputs.values(), *call.outputs.values()):
             if array.ndim > 2 and array.shape[1] > 1:
                 spatial.append((place, tuple(array.shape)))
@@ -41,13 +41,13 @@ def flattened_shapes(run: Run, units: Iterable[Unit], shown: Activations) -> dic
     linear = [unit for unit in units if unit.family == "linear" and "weight" in unit.shapes]
     for unit in linear:
         inputs, called = unit.shapes["weight"][1], shown.place(unit)
-        # Of a layer whose call is not seen nothing is known.
+        # Nothing is known of a layer whose call was not observed.
         rows = sizes[unit.path] // inputs if unit.path in sizes else None
         before = [(place, shape) for place, shape in reversed(spatial) if place < called]
         if not before or _is_behind(unit, linear, before[0][0], shown):
             continue
         exact = [flat for _, shape in before for flat in _flattened(shape, rows, channels) if prod(flat) == inputs]
-        # The order depends on the number of channels alone.
+        # The order depends only on the number of channels.
         by_channels = {shape[0]: shape for shape in reversed(exact)}
         samples, *last = before[0][1]
         pooled = _pooled(tuple(last), inputs) if rows in (None, samples) else ()
@@ -56,12 +56,12 @@ def flattened_shapes(run: Run, units: Iterable[Unit], shown: Activations) -> dic
 
 
 def _flattened(shape: Shape, rows: int | None, convolved: set[int]) -> Iterator[Shape]:
-    """What of (samples, channels, *spatial) may be in one row: the channels, with those spatial axes not kept.
+    """The part of (samples, channels, *spatial) that may be in one row: the channels, with the spatial axes not kept.
 
     Args:
-        shape: of an array.
-        rows: of the linear layer's input; None where it is not seen.
-        convolved: as many channels as convolutions give; of others, as heads are, all is in a row, or nothing.
+        shape: an array's shape.
+        rows: the rows of the linear layer's input; None if it was not observed.
+        convolved: channel counts that convolutions produce; for other ones, such as heads, all or nothing is in a row.
     """
     samples, channels, *spatial = shape
     for count in range(len(spatial), 0, -1):
@@ -74,7 +74,7 @@ def _flattened(shape: Shape, rows: int | None, convolved: set[int]) -> Iterator[
 
 
 def _is_behind(unit: Unit, linear: list[Unit], last: int, shown: Activations) -> bool:
-    """Whether another linear layer was called since the last spatial one, and given other numbers."""
+    """Whether another linear layer was called since the last spatial one, with another input."""
     own = shown.input(unit)
     return any(
         last < shown.place(other) < shown.place(unit) and not alike(shown.input(other), own, 1e-7) for other in linear
@@ -82,7 +82,7 @@ def _is_behind(unit: Unit, linear: list[Unit], last: int, shown: Activations) ->
 
 
 def _pooled(shape: Shape, inputs: int) -> tuple[Shape, ...]:
-    """The smaller area of the same channels that has so many features, the nearest in proportion."""
+    """The smaller area of the same channels with that many features, closest in aspect ratio."""
     channels, *sizes = shape
     if inputs % channels or inputs == channels or channels == 1:
         return ()

@@ -1,7 +1,7 @@
-"""Fusing: linear layers that are one on one side and several on the other: query, key and value; a gate and its value.
+"""Fusing: linear layers that are one on one side and several on the other: query, key and value; gate and value.
 
-Several are taken together that stand in one module and either have the names of such projections or are given the same
-input. In the one layer they lie one after the other, or head by head (its rows are heads × layers × features).
+Several are combined if they are in one module and either have the names of such projections or have the same input.
+Inside the fused layer they are one after the other, or head by head (its rows are heads × layers × features).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from port.matching.units import Unit
 from port.moves import Branch, EachBranch, Join, Move, Permute, Reshape, Split
 
 SameInput = Callable[[Unit, Unit], bool]
-"""Whether two units of one side are given the same input."""
+"""Whether two units of one side have the same input."""
 
 
 def fusions(
@@ -26,13 +26,13 @@ def fusions(
     same_input: tuple[SameInput, SameInput],
     collections: dict[str, str],
 ) -> list[Option]:
-    """Every way for several linear units of one side to be one of the other's; the usual way first.
+    """List every way in which several linear units of one side can be one of the other's; the usual way first.
 
     Args:
         torch: torch's units.
         flax: Flax's.
-        same_input: of torch's, and of Flax's.
-        collections: Flax's kind of variable of each of its tensors.
+        same_input: for torch's units, and for Flax's.
+        collections: Flax's kind of variable for each of its tensors.
     """
     theirs = [unit for unit in torch if _is_linear(unit)]
     ours = [unit for unit in flax if _is_linear(unit)]
@@ -62,14 +62,14 @@ def _groups(units: list[Unit], same_input: SameInput) -> list[Node]:
             named = sorted((place, unit.path, unit) for unit, (other, place) in told.items() if other == kind)
             members = tuple(unit for _, _, unit in named)
             found[members] = None
-            found[members[1:]] = None  # keys and values alone, where the queries come from elsewhere
+            found[members[1:]] = None  # keys and values alone, if the queries come from elsewhere
         for unit in siblings:
             found[tuple(other for other in siblings if other is unit or same_input(unit, other))] = None
     return [group for group in found if 2 <= len(group) <= 4]
 
 
 def _split(unit: Unit, group: Node, collections: dict[str, str]) -> list[Option]:
-    """torch's one layer into several of Flax's."""
+    """Split one torch layer into several Flax layers."""
     roles = unit.role_names or {}
     members = [member.role_names or {} for member in group]
     if any(set(member) != set(roles) for member in members) or any(member.stack != group[0].stack for member in group):
@@ -96,13 +96,13 @@ def _split(unit: Unit, group: Node, collections: dict[str, str]) -> list[Option]
                 links.append(((name,), names, moves))
             else:
                 found_links = found_of(unit, order, links, collections)
-                note = _told("split", heads, "" if order == group else ", in another order")
+                note = _note("split", heads, "" if order == group else ", in another order")
                 found.append(Option((unit,), group, found_links, False, note))
     return found
 
 
 def _joined(group: Node, unit: Unit, collections: dict[str, str]) -> list[Option]:
-    """Several layers of torch's into one of Flax's."""
+    """Join several torch layers into one Flax layer."""
     roles = unit.role_names or {}
     if any(set(member.role_names or {}) != set(roles) for member in group):
         return []
@@ -129,19 +129,19 @@ def _joined(group: Node, unit: Unit, collections: dict[str, str]) -> list[Option
                 links.append((names, (name,), (*together, *last)))
             else:
                 found_links = found_of(order, (unit,), links, collections)
-                note = _told("joined", heads, "" if order == group else ", in another order")
+                note = _note("joined", heads, "" if order == group else ", in another order")
                 found.append(Option(group, (unit,), found_links, False, note))
     return found
 
 
 def _orders(group: Node) -> list[Node]:
-    """The usual order; every other one too, where no names tell it."""
+    """The usual order, and all others if no names determine it."""
     told = all(projection(unit.path) for unit in group)
     return [group] if told else [tuple(order) for order in permutations(group)]
 
 
 def _outs(kernels: list[tuple[int, ...]], into: int) -> tuple[int, ...] | None:
-    """How many outputs each kernel has, of so many inputs."""
+    """The number of outputs of each kernel, for so many inputs."""
     outs = []
     for kernel in kernels:
         cuts = [cut for cut in range(1, len(kernel)) if prod(kernel[:cut]) == into]
@@ -152,7 +152,7 @@ def _outs(kernels: list[tuple[int, ...]], into: int) -> tuple[int, ...] | None:
 
 
 def _heads(sizes: tuple[int, ...], told: int | None, kernels: list[tuple[int, ...]]) -> list[int | None]:
-    """How the one layer may be laid out: its parts one after the other (None), or head by head, of so many heads."""
+    """Layouts of the fused layer: its parts one after the other (None), or head by head, with so many heads."""
     known: list[int] = [told] if told else []
     known += [kernel[1] for kernel in kernels if len(kernel) > 2]
     heads = [count for count in dict.fromkeys(known) if len(set(sizes)) == 1 and count > 1 and not sizes[0] % count]
@@ -160,7 +160,7 @@ def _heads(sizes: tuple[int, ...], told: int | None, kernels: list[tuple[int, ..
 
 
 def _apart(whole: tuple[int, ...], count: int, heads: int | None) -> Moves:
-    """Rows that lie head by head, to lie one part after the other."""
+    """Reorder rows from head by head to one part after the other."""
     if heads is None:
         return ()
     cut = (heads, count, whole[0] // (heads * count), *whole[1:])
@@ -198,5 +198,5 @@ def _last(shape: tuple[int, ...], wanted: tuple[int, ...], role: str) -> Moves |
     return (Reshape(shape, wanted),) if prod(shape) == prod(wanted) else None
 
 
-def _told(what: str, heads: int | None, more: str) -> str:
+def _note(what: str, heads: int | None, more: str) -> str:
     return what + ("" if heads is None else f" head by head ({heads})") + more

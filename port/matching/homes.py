@@ -1,4 +1,4 @@
-"""Homes: a module tells its twin by what is called inside it, and so whose the parameters are that it holds itself."""
+"""Homes: the calls inside a module determine its twin, and so the twins of the parameters that it holds itself."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from port.matching.problem import Problem
 from port.matching.state import By, Decision, State
 
 Home = tuple[str, str]
-"""A module of torch's and its twin of Flax's."""
+"""A torch module and its Flax twin."""
 _Side = Literal[0, 1]
 
 
 def homes(state: State) -> list[Home]:
-    """The modules inside which the same layers are called, by what was decided of these; the inner ones first.
+    """Find the modules whose inner calls are twins according to the decisions so far; inner ones first.
 
-    Of several around the same layers on one side, the outermost.
+    If several contain the same layers on one side, the outermost.
     """
     inside: tuple[dict[str, set[Node]], dict[str, set[Node]]] = ({}, {})
     for flax, made in state.decisions.items():
@@ -34,29 +34,29 @@ def _inner_first(held: dict[str, set[Node]]) -> list[tuple[str, set[Node]]]:
 
 
 def _around(node: Node) -> list[str]:
-    """The modules around a layer, and around a parameter that a module of a person's own holds."""
+    """The modules around a layer, or around a parameter that a user's module holds."""
     path = f"{node[0].path}." if node[0].family == "own" else node[0].path
     parts = path.split(".")[:-1]
     return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
 
 
 def home_of(node: Node, known: list[Home], side: _Side) -> Home | None:
-    """The innermost home that a node is inside; None where it is in none.
+    """The innermost home that contains a node; None if there is none.
 
     Args:
-        node: of one side.
-        known: the homes, the inner ones first.
-        side: 0 of torch's, 1 of Flax's.
+        node: a node of one side.
+        known: the homes, inner ones first.
+        side: 0 for torch, 1 for Flax.
     """
     around = set(_around(node))
     return next((home for home in known if home[side] in around), None)
 
 
 def homed(problem: Problem, state: State) -> State:
-    """The state in which parameters that no call shows have their twins in the twin of the module that holds them.
+    """Give parameters that no call shows twins in the twin of the module that holds them.
 
-    What was decided by order alone is decided anew: of one module's, by names, and else by their order in it. The state
-    as it was where these cannot be each other's twins.
+    What only the order decided is decided again: inside one module, by names, and otherwise by their order in it.
+    Returns the state unchanged where these cannot be each other's twins.
     """
     hidden = [flax for flax in problem.flax if flax in state.decisions and _is_open(state, flax)]
     twins = {state.decisions[flax].option.torch for flax in hidden}
@@ -69,7 +69,7 @@ def homed(problem: Problem, state: State) -> State:
         if ours and len(ours) == len(theirs):
             made |= _paired(problem, theirs, ours) or {}
     used = {decision.option.torch for decision in made.values()}
-    # Those whose twin went home to another get what is left.
+    # Those whose twin was assigned elsewhere get what is left.
     rest = [flax for flax in hidden if flax not in made]
     kept = {twin for flax in rest if (twin := state.decisions[flax].option.torch) not in used}
     lost = [flax for flax in rest if state.decisions[flax].option.torch not in kept]
@@ -85,7 +85,7 @@ def _is_open(state: State, flax: Node) -> bool:
 def _paired(
     problem: Problem, theirs: list[Node], ours: list[Node], *, named: bool = True
 ) -> dict[Node, Decision] | None:
-    """As many of torch's nodes as of Flax's, by names or by order; None where two of them cannot be twins."""
+    """Pair equal numbers of torch's and Flax's nodes, by names or by order; None if two of them cannot be twins."""
     told = told_apart([node[0].place for node in theirs], [node[0].place for node in ours]) if named else None
     by: By = "order" if told is None else "name"
     made: dict[Node, Decision] = {}

@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     from port.parity.sides.calls import Arrays
 
 FEW = 8
-"""Up to how many are asked after one by one."""
+"""The largest number of parameters that are tested one by one."""
 
 _FILLS = (float("nan"), 0.75)
-"""What they are filled with: NaN goes through all arithmetic, the other number through what drops NaN."""
+"""Their test values: NaN propagates through all arithmetic, the other number through operations that drop NaN."""
 
 Outputs = Callable[[dict[str, float], bool], "Arrays"]
-"""A model's outputs where some of its tensors hold one number throughout; in training or not."""
+"""A model's outputs when some of its tensors are filled with one number; in training or not."""
 
 
 def idle(outputs: Outputs, names: Collection[str]) -> frozenset[str]:
-    """Those of some tensors that can hold any numbers without a change of the model's outputs in either mode.
+    """Find the tensors that can hold any numbers without changing the model's outputs in either mode.
 
     Args:
-        outputs: the model's.
-        names: of floating tensors.
+        outputs: the model's outputs as a function of its tensors.
+        names: the names of floating tensors.
     """
     if not names:
         return frozenset()
@@ -41,7 +41,7 @@ def idle(outputs: Outputs, names: Collection[str]) -> frozenset[str]:
 
     if is_idle(names):
         return frozenset(names)
-    # Of many that are left over most are such as lack their twin.
+    # If many are left over, most of them only lack their twin.
     return frozenset(name for name in names if is_idle((name,))) if 1 < len(names) <= FEW else frozenset()
 
 

@@ -1,4 +1,4 @@
-"""Improving: other moves, and other twins among those that are given the same, where more of the model then agrees."""
+"""Improving: tries other moves, and other twins with the same input, where more of the model then agrees."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEAR = 12
 
 
 def improved(runs: StateRuns, state: State) -> State:
-    """The state with those alternatives that make more of the model agree."""
+    """Return the state with the alternatives that make more of the model agree."""
     state = settled(runs, state)
     if not runs(state).agree and (at_home := homed(runs.problem, state)) is not state:
         at_home = settled(runs, at_home)
@@ -37,7 +37,7 @@ def improved(runs: StateRuns, state: State) -> State:
 
 
 def _is_better(runs: StateRuns, changed: State, state: State) -> bool:
-    """Whether more of the model agrees; what a name decided gives way only to a state in which all of it does."""
+    """Whether more of the model agrees; a name's decision yields only to a state in which all of it does."""
     shown = runs(changed)
     renamed = any(
         made.by == "name" and changed.torch(flax) != made.option.torch for flax, made in state.decisions.items()
@@ -46,7 +46,7 @@ def _is_better(runs: StateRuns, changed: State, state: State) -> bool:
 
 
 def _alternatives(runs: StateRuns, state: State, shown: Shown) -> Iterator[State]:
-    """Other states, those first that change what comes right before the first node that differs."""
+    """Other states; first those that change what comes right before the first node that differs."""
     suspects = _suspects(runs, state, shown.activations)
     for flax in suspects:
         made = state.decisions[flax]
@@ -60,7 +60,7 @@ def _alternatives(runs: StateRuns, state: State, shown: Shown) -> Iterator[State
 
 
 def _everywhere(runs: StateRuns, state: State, old: Option, new: Option) -> dict[Node, Decision]:
-    """The same change for all nodes that are alike: the layers of a model are built in one way."""
+    """Apply the same change to all nodes that are alike: the layers of a model are built in one way."""
     made = {}
     for flax, decision in state.decisions.items():
         if decision.option.note == old.note and _kind(flax) == _kind(old.flax):
@@ -75,7 +75,7 @@ def _kind(node: Node) -> tuple[Any, ...]:
 
 
 def _suspects(runs: StateRuns, state: State, activations: Activations) -> list[Node]:
-    """Nodes before the first that is given what its twin is not, the nearest first; then those not seen."""
+    """Nodes before the first whose input differs from its twin's, the nearest first; then those not observed."""
     decided = [flax for flax in runs.problem.flax if flax in state.decisions]
     seen = [flax for flax in decided if activations.input(flax[0]) is not None]
     seen.sort(key=lambda flax: activations.place(flax[0]))

@@ -1,4 +1,4 @@
-"""Levels: whether a layer is matched as a whole or in parts, and which layers are stacked in one on Flax's side."""
+"""Levels: whether a layer is matched as a whole or in parts, and which layers Flax stacks into one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Fits = Callable[[Unit, Unit], bool]
 
 
 def levelled(torch: list[Unit], flax: list[Unit]) -> tuple[list[Unit], list[Unit]]:
-    """Both sides' units, each in its parts unless the other side has it whole too."""
+    """Split both sides' units into parts, unless the other side has them whole too."""
     theirs, ours = list(_all(torch)), list(_all(flax))
     return _chosen(torch, ours, is_torch=True), _chosen(flax, theirs, is_torch=False)
 
@@ -34,7 +34,7 @@ def _chosen(units: Iterable[Unit], others: list[Unit], *, is_torch: bool) -> lis
 
 
 def _speaks(torch: Unit, flax: Unit) -> bool:
-    """Whether some pair speaks of all the tensors of both."""
+    """Whether some pair covers all the tensors of both."""
     for pair in torch.pairs:
         if pair not in flax.pairs:
             continue
@@ -51,12 +51,13 @@ def _speaks(torch: Unit, flax: Unit) -> bool:
 
 
 def by_tensor(units: Iterable[Unit], others: Iterable[Unit], fits: Fits) -> list[Unit]:
-    """Units of one side, those by single tensors that are nothing of the other side's as a whole: a layer whose weight
-    and bias are parameters of a module of a person's own there.
+    """Split units that have no counterpart as a whole into single tensors.
+
+    On the other side, a user's module may hold the layer's weight and bias as its own parameters.
 
     Args:
-        units: of one side.
-        others: of the other.
+        units: the units of one side.
+        others: the units of the other side.
         fits: whether one of ``units`` can be one of ``others``.
     """
     others = list(others)
@@ -86,7 +87,7 @@ def _tensors_of(unit: Unit) -> list[Unit]:
 
 
 def stacked(torch: list[Unit], flax: list[Unit], fits: Fits) -> tuple[list[Unit], list[Unit]]:
-    """Both sides' units, where several layers of torch's are one of Flax's that runs as a scan: torch's together.
+    """Stack torch's units where several of its layers are one Flax layer that runs as a scan.
 
     Args:
         torch: torch's units.
@@ -113,14 +114,14 @@ def stacked(torch: list[Unit], flax: list[Unit], fits: Fits) -> tuple[list[Unit]
     used = {stack[0] for unit in ours if (stack := unit.stack)}
     if not used:
         return torch, flax
-    # Of the groups, those with tensors for such a stack; the layers of the others are matched one by one.
+    # Only groups with tensors for such a stack are stacked; the layers of the others are matched one by one.
     taken = [group for group in groups if 1 + len(group.copies) in used]
     inside = {name for group in taken for name in group.tensors}
     return [*taken, *(unit for unit in torch if unit.label not in inside)], ours
 
 
 def _repeated(units: list[Unit]) -> list[Unit]:
-    """Layers that stand under the same name but for one number, from the first to the last, as one unit."""
+    """Layers whose names differ by one number only, from the first to the last, as one unit."""
     found: dict[tuple[str, ...], list[Unit]] = {}
     for unit in units:
         parts = unit.label.split(".")
@@ -137,7 +138,7 @@ def _repeated(units: list[Unit]) -> list[Unit]:
 
 
 def unstacked(unit: Unit, count: int, axis: int) -> Unit | None:
-    """A stacked unit as one of its layers; None where its shapes do not have so many along that axis."""
+    """A stacked unit as one of its layers; None if its shapes do not have that many along that axis."""
     if any(len(shape) <= axis or shape[axis] != count for shape in unit.shapes.values()):
         return None
     shapes = {name: (*shape[:axis], *shape[axis + 1 :]) for name, shape in unit.shapes.items()}
@@ -145,7 +146,7 @@ def unstacked(unit: Unit, count: int, axis: int) -> Unit | None:
 
 
 def _as_its_neighbours(unit: Unit, known: dict[Unit, tuple[int, int]], single: set[Unit]) -> tuple[int, int] | None:
-    """How the units are stacked that stand in the same module, or the nearest one around it."""
+    """How the units in the same module, or the nearest one around it, are stacked."""
     path = unit.path
     while path:
         path = path.rpartition(".")[0]

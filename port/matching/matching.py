@@ -1,4 +1,4 @@
-"""`port.match`: the mapping between two models that were written apart: proposed, decided by activations, proved."""
+"""`port.match`: proposes the mapping between two models that were written separately, and proves it."""
 
 from __future__ import annotations
 
@@ -50,30 +50,30 @@ def match(
     flax_inputs: Any = None,
     flax_keywords: Keywords | None = None,
 ) -> Match:
-    """Propose the mapping between two models that were written apart, and prove it.
+    """Propose the mapping between two models that were written separately, and prove it.
 
-    What belongs together is looked for in this order: what the user's rules say; kinds of layers and shapes; names;
-    the order in which both models call their layers. Both then run on the same inputs with the same random weights,
-    and layers that are given the same numbers belong together; where several are given the same, each possibility is
-    tried. `port.check` proves the result. What two possibilities agree with is left open, with both of them.
+    Twins are searched for in this order: the user's rules; kinds of layers and shapes; names; the order in which both
+    models call their layers. Both then run on the same inputs with the same random weights, and layers with equal
+    inputs are twins; if several have equal inputs, each possibility is tried. `port.check` proves the result. Where two
+    possibilities agree, the row is left open and lists both.
 
     Args:
-        torch_module: torch's model.
+        torch_module: the torch model.
         flax_module: an nnx module, or (Linen module, variables).
-        inputs: torch's: one tensor or array, a tuple of positional arguments, or a dict of keyword arguments.
-        rename: what the user knows: see `port.mapping.between`; it comes first.
-        fold: a linear layer's path → (channels, height, width) of the features that are flattened before it; those
-            that are not given are looked for.
+        inputs: torch's inputs: one tensor or array, a tuple of positional arguments, or a dict of keyword arguments.
+        rename: the user's rules, as in `port.mapping.between`; they take precedence.
+        fold: a linear layer's path → (channels, height, width) of the features that are flattened before it; others
+            are searched for.
         channels_last: as in `port.check`.
-        flax_inputs: Flax's inputs, where they are not torch's in another layout.
+        flax_inputs: Flax's inputs, if they are not torch's in another layout.
         flax_keywords: as in `port.check`.
 
     Returns:
-        the mapping, the table, the proof; it is true where the mapping is proved.
+        The mapping, the table, the proof; true if the mapping is proved.
 
     Raises:
-        UsageError: a model that does not take its inputs; models or rules that are none.
-        WeightsMismatch: rules of the user's that do not fit the models.
+        UsageError: a model does not accept its inputs; the models or rules are invalid.
+        WeightsMismatch: the user's rules do not fit the models.
         NoPair: a lazy layer that has not been run.
     """
     check_models(torch_module, flax_module)
@@ -86,7 +86,7 @@ def match(
 
 
 def _given_whole(sides: Sides, mapping: Mapping) -> Match:
-    """A mapping of the user's that is whole already: it is only proved."""
+    """Only prove a mapping that the user passed whole."""
     rows = tuple(Row(entry.sources, entry.targets, "your rule") for entry in mapping.entries)
     made = rules_of_entries(mapping.entries, sides.torch.guide, sides.flax.guide)
     text = written(replace(made, keep=mapping.kept))
@@ -124,7 +124,7 @@ def _matched(sides: Sides, rules: Rules) -> Match:
     rows = rows_of(problem, state, given, aside, open_nodes, open_ways, torch, flax, alone)
     remarks = [*complaints.lines, *renaming.idle(sides.torch.guide.leaves)]
     if runs.are_spent:
-        remarks.append("more hypotheses could have been tried: names or rules of yours would make it sure")
+        remarks.append("more hypotheses could have been tried: names or rules of yours would decide")
     is_open = any(row.by == "open" for row in rows) or bool(complaints.lines)
     made = replace(rules_of_entries(entries, sides.torch.guide, sides.flax.guide), keep=kept)
     text = written(made, _comments(rows))
@@ -155,7 +155,7 @@ def _runs(sides: Sides, problem: Problem, shown: Activations, given: tuple[Entry
 
 
 def _aside(problem: Problem, state: State, torch: Guide) -> list[Found]:
-    """torch's buffers, and parameters that are not trained, that Flax's model computes for itself or does without."""
+    """torch's buffers, and parameters that are not trained, that the Flax model computes itself or does not need."""
     used = {made.option.torch for made in state.decisions.values()}
     names = [name for node in problem.torch if node not in used for unit in node for name in unit.tensors]
     names += [name for name in torch.leaves if is_extra_state(name)]
@@ -167,7 +167,7 @@ def _aside(problem: Problem, state: State, torch: Guide) -> list[Found]:
 
 
 def _idle(sides: Sides, problem: Problem, state: State, aside: list[Found]) -> tuple[frozenset[str], frozenset[str]]:
-    """Parameters of torch's and of Flax's that have no twin, and take no part in what the models compute."""
+    """Parameters of either side that have no twin, and do not affect what the models compute."""
     alone, others = _without_twins(problem, state, aside)
     return (
         idle(torch_outputs(sides), _parameters(sides.torch.guide, alone)),
@@ -176,14 +176,14 @@ def _idle(sides: Sides, problem: Problem, state: State, aside: list[Found]) -> t
 
 
 def _constants(problem: Problem, state: State, flax: Guide, aside: list[Found]) -> frozenset[str]:
-    """Flax's constants, as a mask or an index, that torch's model computes for itself or does not save."""
+    """Flax's constants, as a mask or an index, that the torch model computes itself or does not save."""
     _, others = _without_twins(problem, state, aside)
     names = (name for node in others for unit in node if unit.is_constant for name in unit.tensors)
     return frozenset(name for name in names if flax.leaves[name].collection != BUFFER)
 
 
 def _without_twins(problem: Problem, state: State, aside: list[Found]) -> tuple[list[Node], list[Node]]:
-    """torch's nodes and Flax's that are left over, and cannot be one another."""
+    """Nodes of both sides that are left over, and cannot be each other's twins."""
     theirs, ours = left_over(problem, state, {name for found in aside for name in found.torch})
     alone = [node for node in theirs if not any(problem.between(node, other) for other in ours)]
     return alone, [node for node in ours if not any(problem.between(other, node) for other in theirs)]
@@ -203,7 +203,7 @@ def _holds(entries: list[Entry], path: str) -> bool:
 
 
 def _comments(rows: tuple[Row, ...]) -> list[str]:
-    """What stands above the rules in the file: what is open, with what would decide it."""
+    """The comments above the rules in the file: what is open, and what would decide it."""
     lines = []
     for row in rows:
         if row.by == "open":

@@ -1,4 +1,4 @@
-"""Merging: which of the groups that could be one layer of the other side are one node."""
+"""Merging: decides which of the groups that could be one layer of the other side become one node."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from port.matching.units import Unit
 def merged(
     fused: Iterable[Option], sides: tuple[list[Unit], list[Unit]], same_input: tuple[SameInput, SameInput]
 ) -> dict[Unit, Node]:
-    """The units that stand together as one node, with it.
+    """Return the units that are merged into one node, with the node.
 
-    There are no more such nodes than layers that they could be. Groups that are given one input come first, as queries
-    are not given what keys are where one sequence attends to another; then those whose module gives that input to no
-    other layer; then larger groups before smaller.
+    There are at most as many such nodes as layers that they could be. Groups with one common input come first, as
+    queries and keys have different inputs where one sequence attends to another; then those whose module passes that
+    input to no other layer; then larger groups before smaller.
 
     Args:
         fused: every way for several units to be one of the other side's.
         sides: torch's units, and Flax's.
-        same_input: whether two units of torch's are given the same, and two of Flax's.
+        same_input: whether two torch units have the same input, and two Flax units.
     """
     layers: dict[Node, dict[Unit, None]] = {}
     places: dict[Node, int] = {}

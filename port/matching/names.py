@@ -1,4 +1,4 @@
-"""What names tell: the words of a path, and which of several names mean the same."""
+"""What names reveal: the words of a path, and which of several names mean the same."""
 
 from __future__ import annotations
 
@@ -44,33 +44,33 @@ _KINDS = {
     ),
     *("scale", "bias", "cell", "rnn", "lstm", "gru", "optimized", "optimizedlstm"),
 }
-"""Words that tell what a layer is, not which."""
+"""Words for a layer's kind, which do not identify a layer."""
 
 _PROJECTIONS = {"query": ("attention", 0), "key": ("attention", 1), "value": ("attention", 2)}
 _PROJECTIONS |= {"gate": ("gated", 0), "up": ("gated", 1)}
 
 
 def words(path: str) -> list[str]:
-    """The words of a path, in their usual forms: ``encoder.layers_0.q_proj`` → encoder, "", 0, query, "".
+    """Split a path into words, in their usual forms: ``encoder.layers_0.q_proj`` → encoder, "", 0, query, "".
 
-    A word that tells a layer's kind is empty.
+    Words for a layer's kind become "".
     """
     found = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", path)]
     return ["" if word in _KINDS else _SYNONYMS.get(word, word) for word in found]
 
 
 def projection(path: str) -> tuple[str, int] | None:
-    """Which of the layers that are often fused a name means: query, key, value; gate, up; None for another."""
+    """Which of the layers that are often fused a name means: query, key, value; gate, up; None for others."""
     last = [word for word in words(path.rpartition(".")[2]) if word and not word.isdigit()]
     return _PROJECTIONS.get(last[-1]) if last else None
 
 
 def told_apart(torch: Sequence[str], flax: Sequence[str]) -> tuple[int, ...] | None:
-    """Which of torch's names each of Flax's means, by their words; None where these do not tell.
+    """Match Flax's names to torch's by their words; None if these do not decide.
 
     Args:
-        torch: as many names as ``flax`` has.
-        flax: to each of these one is found: as its place among torch's.
+        torch: as many names as in ``flax``.
+        flax: the names to match: the result is each one's position among torch's.
     """
     if len(torch) != len(flax) or not torch:
         return None
@@ -97,7 +97,7 @@ def told_apart(torch: Sequence[str], flax: Sequence[str]) -> tuple[int, ...] | N
 
 
 def _telling(paths: Sequence[str]) -> list[set[str]]:
-    """Of each name the words that the others do not all have; a number with the word before it."""
+    """Of each name, the words that the others do not all have; a number together with the word before it."""
     told = []
     for path in paths:
         found = set()

@@ -1,4 +1,4 @@
-"""Options: how units of both sides can belong together, tensor by tensor."""
+"""Options: how units of both sides can correspond, tensor by tensor."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from port.moves import Shapes
 from port.pairs import LayerPair
 
 Node = tuple[Unit, ...]
-"""What is matched as one: a unit, or several that are one of the other side's (query, key and value)."""
+"""What is matched as one: a unit, or several that are one on the other side (query, key and value)."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """One way for a node of torch's to be a node of Flax's.
+    """One way for a torch node to be a Flax node.
 
     Attributes:
         torch: torch's units.
         flax: Flax's.
         found: their tensors, and the moves between them.
-        is_sure: whether a pair says the moves; otherwise they are one way among those that the shapes allow.
-        note: what a person should know of it.
+        is_sure: whether a pair defines the moves; otherwise they are one of the ways that the shapes allow.
+        note: remarks for the user.
     """
 
     torch: Node
@@ -41,16 +41,16 @@ class Option:
 
 
 Link = tuple[tuple[str, ...], tuple[str, ...], Moves]
-"""Tensors of a torch unit and of a Flax unit by what their layers call them, and the moves between them."""
+"""Tensors of a torch unit and of a Flax unit by their layers' names for them, and the moves between them."""
 
 
 def options_of(torch: Unit, flax: Unit, collections: dict[str, str]) -> list[Option]:
-    """Every way for one unit to be the other; the usual one first, none where they cannot be.
+    """List every way for one unit to be the other; the usual one first, empty if they cannot be.
 
     Args:
         torch: torch's unit.
         flax: Flax's.
-        collections: Flax's kind of variable of each of its tensors.
+        collections: Flax's kind of variable for each of its tensors.
     """
     if (1 + len(torch.copies)) != (flax.stack[0] if flax.stack else 1):
         return []
@@ -60,7 +60,7 @@ def options_of(torch: Unit, flax: Unit, collections: dict[str, str]) -> list[Opt
         readings += [(links, False) for links in _by_shape(torch, flax)]
     found = []
     for number, (links, is_sure) in enumerate(readings):
-        note = "" if is_sure else _told(links, number)
+        note = "" if is_sure else _note(links, number)
         found.append(Option((torch,), (flax,), found_of(torch, (flax,), links, collections), is_sure, note))
     return found
 
@@ -68,7 +68,7 @@ def options_of(torch: Unit, flax: Unit, collections: dict[str, str]) -> list[Opt
 def found_of(torch: Unit | Node, flax: Node, links: Sequence[Link], collections: dict[str, str]) -> tuple[Found, ...]:
     """The links under the tensors' full names, for each of the layers that are stacked.
 
-    Names of several units are told apart by the unit's number before them: ``0/weight``.
+    Names of several units are prefixed with the unit's number: ``0/weight``.
     """
     units = torch if isinstance(torch, tuple) else (torch,)
     flax_names = _numbered([unit.names for unit in flax])
@@ -90,7 +90,7 @@ def _numbered(names: list[dict[str, str]]) -> dict[str, str]:
 
 
 def _by_pair(torch: Unit, flax: Unit, pair: LayerPair) -> list[Link] | None:
-    """All tensors of both units, as a pair has them; None where it does not speak of all, or the shapes do not fit."""
+    """All tensors of both units, as a pair defines them; None if it does not cover all, or the shapes do not fit."""
     try:
         params = flax.params(pair)
     except NoPair:
@@ -109,14 +109,14 @@ def _by_pair(torch: Unit, flax: Unit, pair: LayerPair) -> list[Link] | None:
 
 
 def _by_shape(torch: Unit, flax: Unit) -> Iterator[list[Link]]:
-    """All tensors of both units, each to that of the same role, by the moves that the shapes allow."""
+    """All tensors of both units, each matched to the one with the same role, by the moves that the shapes allow."""
     if not _may_meet(torch.family, flax.family):
         return
     theirs, ours = torch.role_names, flax.role_names
     if theirs is None or ours is None:
         return
     if len(theirs) == len(ours) == 1 and "own" in (torch.family, flax.family):
-        # What a parameter of a person's own is to its module, its twin tells: the bias of a layer whose weight is tied.
+        # The twin determines the role of a user module's own parameter: the bias of a layer whose weight is tied.
         role = next(iter(ours if torch.family == "own" else theirs))
         theirs, ours = {role: next(iter(theirs.values()))}, {role: next(iter(ours.values()))}
     if set(theirs) != set(ours):
@@ -135,7 +135,7 @@ def _may_meet(torch: str, flax: str) -> bool:
 
 
 def shapes_after(moves: Moves, shapes: Shapes) -> Shapes | None:
-    """The shapes that moves make of others; None where they cannot take them."""
+    """The shapes after some moves; None if the moves cannot take them."""
     try:
         for move in moves:
             shapes = move.shapes(shapes)
@@ -144,6 +144,6 @@ def shapes_after(moves: Moves, shapes: Shapes) -> Shapes | None:
     return shapes
 
 
-def _told(links: list[Link], number: int) -> str:
+def _note(links: list[Link], number: int) -> str:
     moves = next((moves for _, _, moves in links if moves), ())
-    return (", ".join(map(str, moves)) or "as it is") + (f" (way {number + 1})" if number else "")
+    return (", ".join(map(str, moves)) or "unchanged") + (f" (way {number + 1})" if number else "")

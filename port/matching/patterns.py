@@ -1,4 +1,4 @@
-"""A mapping as rules: one for all layers that are alike, their number being a pattern (``layers\\.(\\d+)``)."""
+"""Writes a mapping as rules: one for all layers that are alike, with a pattern for the number (``layers\\.(\\d+)``)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class _Form:
     """An entry without its numbers.
 
     Attributes:
-        source: the first source's text between the numbers that the targets have too.
+        source: the first source's text between the numbers that it shares with the targets.
         others: the other sources, with ``\\1`` for those numbers.
-        targets: the targets, in the same way.
-        moves: as a file has them.
-        collection: Flax's kind of variable; None where Flax's model says it.
+        targets: the targets, likewise.
+        moves: as in a mapping file.
+        collection: Flax's kind of variable; None if the Flax model determines it.
     """
 
     source: tuple[str, ...]
@@ -36,12 +36,12 @@ class _Form:
 
 
 def rules_of_entries(entries: Iterable[Entry], torch: Guide, flax: Guide) -> Rules:
-    """The fewest rules that say the same as the entries, in their order.
+    """Find the fewest rules that are equivalent to the entries, in order.
 
     Args:
         entries: from torch to Flax.
-        torch: torch's guide: a pattern must not say more of its keys than the entries do.
-        flax: Flax's.
+        torch: torch's guide: a pattern must not match more of its keys than the entries do.
+        flax: Flax's guide.
     """
     forms: dict[_Form, list[tuple[tuple[str, ...], Entry]]] = {}
     for entry in entries:
@@ -50,7 +50,7 @@ def rules_of_entries(entries: Iterable[Entry], torch: Guide, flax: Guide) -> Rul
     rules: list[Rule] = []
     for form, members in forms.items():
         rule = _rule(form, [numbers for numbers, _ in members], torch)
-        if _says(rule, [entry for _, entry in members], torch, flax):
+        if _is_equivalent(rule, [entry for _, entry in members], torch, flax):
             rules.append(rule)
         else:
             rules += [_literal(entry) for _, entry in members]
@@ -88,7 +88,7 @@ def _form(entry: Entry) -> tuple[_Form, tuple[str, ...]]:
 
 
 def _rule(form: _Form, numbers: list[tuple[str, ...]], torch: Guide) -> Rule:
-    """The form's rule; its numbers are any, or those that are meant where other keys have others."""
+    """The form's rule; it matches any numbers, or only the entries' if other keys have others."""
     loose = "(\\d+)".join(map(re.escape, form.source))
     matching = {found.groups() for name in torch.leaves if (found := re.fullmatch(loose, name))}
     source = loose
@@ -107,16 +107,16 @@ def _literal(entry: Entry) -> Rule:
     return Rule(sources, targets, tuple(spec_of(move) for move in entry.moves), collection)
 
 
-def _says(rule: Rule, entries: list[Entry], torch: Guide, flax: Guide) -> bool:
-    """Whether a rule says exactly what the entries do."""
+def _is_equivalent(rule: Rule, entries: list[Entry], torch: Guide, flax: Guide) -> bool:
+    """Whether a rule is equivalent to the entries."""
     try:
         made = Rules(rules=(rule,)).entries(torch, flax)
     except WeightsMismatch:
         return False
-    return {_said(entry) for entry in made} == {_said(entry) for entry in entries}
+    return {_facts(entry) for entry in made} == {_facts(entry) for entry in entries}
 
 
-def _said(entry: Entry) -> tuple[Any, ...]:
+def _facts(entry: Entry) -> tuple[Any, ...]:
     return entry.sources, entry.targets, entry.moves
 
 
@@ -124,11 +124,11 @@ def _said(entry: Entry) -> tuple[Any, ...]:
 
 
 def written(rules: Rules, remarks: Iterable[str] = ()) -> str:
-    """Rules as a mapping file's text.
+    """Format rules as a mapping file.
 
     Args:
-        rules: of the mapping.
-        remarks: lines that stand above them as comments.
+        rules: the mapping's rules.
+        remarks: comment lines above them.
     """
     comments = "".join(f"# {line}\n" for remark in remarks for line in remark.splitlines())
     tables = [_table(rule) for rule in rules.rules]
@@ -151,7 +151,7 @@ def _names(names: tuple[str, ...]) -> str:
 
 
 def _text(text: str) -> str:
-    """A string of TOML's: literal where it can be, so that a pattern reads as it is."""
+    """A TOML string: a literal one if possible, so that a pattern is readable."""
     if "'" not in text and text.isprintable():
         return f"'{text}'"
     return toml_value(text)

@@ -1,4 +1,4 @@
-"""Build the matching problem of two models; its nodes are in the order of their calls."""
+"""Builds the matching problem of two models; its nodes are in the order of their calls."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from port.matching.units import Unit, units_of
 
 
 def posed(sides: Sides, torch: Guide, flax: Guide, shown: Activations, rules: Rules) -> Problem:
-    """The problem of two models.
+    """Build the problem of two models.
 
     Args:
         sides: both models.
-        torch: torch's guide, without what the user's rules speak of.
-        flax: Flax's.
+        torch: torch's guide, without what the user's rules cover.
+        flax: Flax's guide.
         shown: torch's activations.
-        rules: the user's.
+        rules: the user's rules.
     """
     theirs = torch_units(torch, sides.torch.modules)
     ours = units_of(flax)
@@ -36,7 +36,7 @@ def posed(sides: Sides, torch: Guide, flax: Guide, shown: Activations, rules: Ru
     shapes = flattened_shapes(sides.run, theirs, shown) if sides.layout.moved else {}
     shapes = {path: ways for path, ways in shapes.items() if path not in rules.fold}
     problem = problem_of(theirs, ours, flax, (_same_input(shown), _same_input(sides.own)), shapes)
-    # Again, now that layers may be in their parts.
+    # Again, now that layers may have been split into parts.
     places = {node: number for number, node in enumerate(problem.torch)}
     nodes = sorted(problem.torch, key=lambda node: (shown.place(node[0]), places[node]))
     others = sorted(problem.flax, key=lambda node: sides.own.place(node[0]))
@@ -48,7 +48,7 @@ def _same_input(shown: Activations) -> Callable[[Unit, Unit], bool]:
 
 
 def given_alike(nodes: tuple[Node, ...], shown: Activations) -> Rivals:
-    """torch's nodes, by which of them are given the same input."""
+    """Group torch's nodes by equal input."""
     found: Rivals = {}
     for number, node in enumerate(nodes):
         for other in nodes[:number]:
@@ -62,7 +62,7 @@ def given_alike(nodes: tuple[Node, ...], shown: Activations) -> Rivals:
 
 
 def with_tied(problem: Problem, state: State, sides: Sides, torch: Guide, flax: Guide) -> tuple[Problem, State]:
-    """Flax's nodes that have no twin, to the later names of torch's tied tensors, which Flax may hold apart."""
+    """Match Flax's nodes without a twin to the later names of torch's tied tensors, which Flax may store separately."""
     left = tuple(node for node in problem.flax if node not in state.decisions)
     if not left or not torch.tied:
         return problem, state

@@ -1,4 +1,4 @@
-"""The problem: the nodes of both sides, and every option between them."""
+"""The matching problem: the nodes of both sides, and every option between them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from port.matching.units import Unit
 from port.moves import Fold
 
 _FUSED = re.compile(r"qkv|kv|query_key|key_value|in_proj|c_attn|gate_up|w12|wi\b", re.IGNORECASE)
-"""What people call several projections in one."""
+"""Usual names of several projections in one."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Problem:
 
     Attributes:
         torch: torch's nodes.
-        flax: Flax's.
-        options: (torch's node, Flax's) → how they can belong together.
+        flax: Flax's nodes.
+        options: (torch's node, Flax's) → how they can correspond.
     """
 
     torch: tuple[Node, ...]
@@ -34,11 +34,11 @@ class Problem:
     options: dict[tuple[Node, Node], tuple[Option, ...]] = field(repr=False)
 
     def between(self, torch: Node, flax: Node) -> tuple[Option, ...]:
-        """How two nodes can belong together."""
+        """How two nodes can correspond."""
         return self.options.get((torch, flax), ())
 
     def for_flax(self, flax: Node) -> list[Node]:
-        """torch's nodes that can be this one of Flax's."""
+        """torch's nodes that this Flax node can be."""
         return [node for node in self.torch if (node, flax) in self.options]
 
 
@@ -49,13 +49,13 @@ def problem_of(
     same_input: tuple[SameInput, SameInput],
     folds: dict[str, tuple[tuple[int, ...], ...]],
 ) -> Problem:
-    """All nodes and options of two sides.
+    """Collect all nodes and options of two sides.
 
     Args:
         torch: torch's units, in the order of their calls.
-        flax: Flax's.
-        guide: Flax's.
-        same_input: whether two units of torch's are given the same, and two of Flax's.
+        flax: Flax's units, likewise.
+        guide: Flax's guide.
+        same_input: whether two torch units have the same input, and two Flax units.
         folds: torch's linear layer → the (channels, *spatial) features that may be flattened before it.
     """
     collections = {name: leaf.collection for name, leaf in guide.leaves.items()}
@@ -82,7 +82,7 @@ def problem_of(
     merged_nodes = {*nodes.values()}
     alone = {unit for option in fused if {option.torch, option.flax} & merged_nodes for unit in _one(option)}
     if len(alone) > len(merged_nodes):
-        alone = set()  # some layers are themselves, and have the shape that several together have
+        alone = set()  # some single layers have the shape that several together have
     kept = {
         (theirs, ours): ways
         for (theirs, ours), ways in options.items()
@@ -96,8 +96,7 @@ def problem_of(
 def _without_constants(
     options: dict[tuple[Node, Node], tuple[Option, ...]],
 ) -> dict[tuple[Node, Node], tuple[Option, ...]]:
-    """The options without those between one side's constants and what something of that side's that is trained can be
-    as well."""
+    """Remove the options between one side's constants and nodes that a trained tensor of that side can be, too."""
     torchs = {torch for torch, flax in options if not flax[0].is_constant}
     flaxs = {flax for torch, flax in options if not torch[0].is_constant}
     return {
@@ -109,7 +108,7 @@ def _without_constants(
 
 
 class _Known:
-    """The options between two units, each kind of which is looked at once."""
+    """The options between two units, computed once for each kind."""
 
     def __init__(self, collections: dict[str, str], folds: dict[str, tuple[tuple[int, ...], ...]]) -> None:
         self._collections, self._folds = collections, folds
@@ -125,7 +124,7 @@ class _Known:
         return [way for option in found for way in self._folded(option)]
 
     def _folded(self, option: Option) -> list[Option]:
-        """The option with each flatten folded into it that may be before it, and without."""
+        """The option with each flatten folded in that may be before it, and without."""
         (unit,) = option.torch
         if unit.family != "linear" or not (shapes := self._folds.get(unit.path)):
             return [option]
@@ -147,8 +146,10 @@ def _signature(unit: Unit) -> Any:
 def _needed(
     fused: list[Option], options: dict[tuple[Node, Node], tuple[Option, ...]], torch: int, flax: int
 ) -> list[Option]:
-    """Of the fusions those without which the two sides do not match: the one layer has no twin of its own, or is called
-    what people call several in one, or there are too few layers of its kind."""
+    """The fusions without which the two sides do not match.
+
+    The one layer has no twin of its own, or has a usual name of several in one, or too few layers are of its kind.
+    """
     theirs = {node[0] for node, _ in options}
     ours = {node[0] for _, node in options}
     found = []
@@ -164,7 +165,7 @@ def _needed(
 
 
 def _is_balanced(unit: Unit, options: dict[tuple[Node, Node], tuple[Option, ...]]) -> bool:
-    """Whether there are as many layers on both sides that this one could be matched with."""
+    """Whether both sides have equally many layers that this one could be matched with."""
     twins = {pair for pair in options if unit in (pair[0][0], pair[1][0])}
     ours = {flax for _, flax in twins} if any(torch[0] is unit for torch, _ in twins) else {torch for torch, _ in twins}
     others = {pair[0] if pair[1] in ours else pair[1] for pair in options if ours & set(pair)}

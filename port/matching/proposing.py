@@ -1,4 +1,4 @@
-"""Proposing: what kinds, shapes, names and order say of each node, before anything is run with torch's weights."""
+"""Proposing: decides nodes by kinds, shapes, names and order, before anything is run with torch's weights."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from port.matching.state import By, Decision, State
 from port.matching.units import Unit
 
 Rivals = dict[Node, int]
-"""torch's node → a number that those share which are given the same input."""
+"""torch's node → a number that nodes with the same input share."""
 
 
 def proposed(problem: Problem, renaming: Renaming, rivals: Rivals) -> State:
-    """Every node of Flax's with the node of torch's that is its likeliest twin; those without any are left out.
+    """Match every Flax node with its likeliest torch twin; nodes without any are left out.
 
-    Nodes are decided by a renaming of the user's, by being the only ones of their kind and shape, by names that are the
-    same, and else by the order in which both sides call them; where several are called with the same input their order
-    means nothing, and names decide if they can.
+    Nodes are decided by the user's renaming, by being the only ones of their kind and shape, by equal names, and
+    otherwise by the order in which both sides call them; if several are called with the same input their order means
+    nothing, and names decide if they can.
 
     Args:
         problem: the nodes, in the order of their calls.
-        renaming: the user's.
-        rivals: which of torch's nodes are given the same input.
+        renaming: the user's renaming.
+        rivals: which torch nodes have the same input.
     """
     state = _same_names(problem, renaming)
     for is_sure in (True, False):
@@ -43,7 +43,7 @@ def _folds(options: Iterable[object]) -> bool:
 
 
 def _same_names(problem: Problem, renaming: Renaming) -> State:
-    """Nodes of one name: the user's renaming makes it so, or the two models have it so."""
+    """Match nodes of the same name, after the user's renaming or as they are."""
     homes: dict[str, list[Node]] = {}
     for flax in problem.flax:
         for name in {normal_form(_place(flax)), *(normal_form(full) for full in flax[0].names.values())}:
@@ -66,7 +66,7 @@ def _place(node: Node) -> str:
 
 
 def _rounds(problem: Problem, edges: set[tuple[Node, Node]], state: State, rivals: Rivals, renaming: Renaming) -> State:
-    """Decide what is left, component by component; one that has a single twin first."""
+    """Decide what is left, component by component; one with a single possible twin first."""
     while True:
         used = {made.option.torch for made in state.decisions.values()}
         left = {(torch, flax) for torch, flax in edges if torch not in used and flax not in state.decisions}
@@ -114,14 +114,14 @@ def _component(
         return single
     if len(theirs) != len(ours) or not all((torch, flax) in edges for torch in theirs for flax in ours):
         return _by_names_alone(problem, theirs, ours, edges, renaming)
-    order = _told(theirs, ours, rivals, renaming)
+    order = _in_call_order(theirs, ours, rivals, renaming)
     return {flax: Decision(problem.between(torch, flax)[0], by) for flax, (torch, by) in zip(ours, order, strict=True)}
 
 
 def _single(
     problem: Problem, theirs: list[Node], ours: list[Node], edges: set[tuple[Node, Node]]
 ) -> dict[Node, Decision]:
-    """Nodes that have one possible twin, and are the only ones that need it."""
+    """Match nodes that have one possible twin, and are the only ones that need it."""
     if len(theirs) != len(ours):
         return {}
     found: dict[Node, Decision] = {}
@@ -136,7 +136,7 @@ def _single(
 def _by_names_alone(
     problem: Problem, theirs: list[Node], ours: list[Node], edges: set[tuple[Node, Node]], renaming: Renaming
 ) -> dict[Node, Decision]:
-    """Where the two sides do not have as many: only what names tell of all of one side."""
+    """Match sides with unequal numbers of nodes: only where names identify all of one side."""
     if len(theirs) < len(ours):
         return {}
     if len(theirs) > 6:
@@ -154,8 +154,8 @@ def _by_names_alone(
     }
 
 
-def _told(theirs: list[Node], ours: list[Node], rivals: Rivals, renaming: Renaming) -> list[tuple[Node, By]]:
-    """For each of Flax's nodes the one of torch's that is called as late; among rivals, the one that names tell."""
+def _in_call_order(theirs: list[Node], ours: list[Node], rivals: Rivals, renaming: Renaming) -> list[tuple[Node, By]]:
+    """Match each Flax node to the torch node with the same position in call order; among rivals, by names."""
     whole = told_apart(_paths(theirs, renaming), _paths(ours))
     if whole is not None and (whole == tuple(range(len(ours))) or not any(_seen(node[0]) for node in theirs)):
         return [(theirs[place], "name") for place in whole]
@@ -178,7 +178,7 @@ def _seen(unit: Unit) -> bool:
 
 
 def _paths(nodes: Iterable[Node], renaming: Renaming | None = None) -> list[str]:
-    """What the nodes are called, after the user's renaming."""
+    """The names of the nodes, after the user's renaming."""
     if renaming is None:
         return [node[0].place for node in nodes]
     found = []

@@ -1,4 +1,4 @@
-"""Proving: `port.check` compares both models with torch's weights moved over by the mapping."""
+"""Proving: `port.check` compares both models with torch's weights converted by the mapping."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from port.parity import CheckReport
 
 ROUNDED = 1e-6
-"""How far apart the proof lets two models be, relatively, of which one goes through float32."""
+"""How far apart, relatively, the proof allows two models to be if one goes through float32."""
 
 
 def proved(sides: Sides, mapping: Mapping, rows: tuple[Row, ...], text: str, remarks: tuple[str, ...] = ()) -> Match:
-    """The match with its proof, or with what the two models do differently.
+    """Return the match with its proof, or with what the two models do differently.
 
-    Where a model goes through float32 and cannot be judged more exactly, both are compared to 1e-6, and a remark says
+    If a model goes through float32 and cannot be judged more precisely, both are compared to 1e-6, and a remark says
     so.
 
     Args:
         sides: both models.
         mapping: of all tensors.
         rows: the table.
-        text: the mapping file's.
-        remarks: on the matching.
+        text: the mapping file's text.
+        remarks: about the matching.
     """
     try:
         found = Match(mapping, rows, _report(sides, mapping, None), remarks, text)

@@ -1,4 +1,4 @@
-"""Random weights: a torch model's copy in which no two tensors are alike, and none is zero or one."""
+"""Random weights: a copy of a torch model in which no two tensors are alike, and none is zero or one."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import torch
 from port.parity.sides.copies import copied
 
 SPREAD = 0.4
-"""By how much a weight is moved, at most, relative to itself; a constant one absolutely."""
+"""By how much a weight is perturbed, at most, relative to itself; a constant one absolutely."""
 
 
 def with_random_weights(module: torch.nn.Module, seed: int = 0) -> Any:
-    """A copy whose parameters and running statistics are moved from their initial values by random numbers.
+    """Copy a model with its parameters and running statistics perturbed from their initial values by random numbers.
 
-    Zeros and ones, as layers start with, hide which is which, and a model whose last layer is zero agrees with any
-    other. Signs and sizes stay, so that what is computed with them stays finite. Parameters that are not trained,
-    beside others that are, keep their values: constants, as a table of sines, which the other side may compute.
+    Initial zeros and ones hide which tensor is which, and a model whose last layer is zero agrees with any other.
+    Signs and magnitudes are kept, so that results stay finite. Parameters that are not trained, beside others that are,
+    keep their values: constants, as a table of sines, which the other side may compute.
 
     Args:
-        module: stays as it is.
-        seed: of the numbers.
+        module: is not modified.
+        seed: of the random numbers.
     """
     made = copied(module)
     generator = np.random.default_rng(seed)

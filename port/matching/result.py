@@ -15,13 +15,13 @@ from port.parity import CheckReport
 
 @dataclass(frozen=True)
 class Candidate:
-    """One thing that an open row could be.
+    """One possibility for an open row.
 
     Attributes:
         torch: torch's keys.
         flax: Flax's paths.
-        rename: what would say so: a pattern for torch's keys and what replaces it; "" where no renaming can.
-        how: the moves, where they are what is open.
+        rename: the renaming that would select it: a pattern for torch's keys and its replacement; "" if none can.
+        how: the moves, if they are what is open.
     """
 
     torch: tuple[str, ...]
@@ -35,14 +35,14 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: tensors that belong together, and by what that was decided.
+    """One line of the table: tensors that correspond, and what decided it.
 
     Attributes:
-        torch: torch's keys; of an open row those that are left over.
+        torch: torch's keys; for an open row, those that are left over.
         flax: Flax's paths.
-        by: what decided it; "open" where nothing did.
+        by: what decided it; "open" if nothing did.
         note: the moves, or why it is open.
-        candidates: of an open row.
+        candidates: the possibilities of an open row.
     """
 
     torch: tuple[str, ...]
@@ -58,13 +58,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Match:
-    """A proposed mapping between two models that were written apart; true where it is proved.
+    """A proposed mapping between two models that were written separately; true if it is proved.
 
     Attributes:
-        mapping: from torch's keys to Flax's paths; what is open is not in it.
-        rows: the table, in torch's order, what is open last.
-        report: `port.check`'s, with torch's weights moved over; None where something is open.
-        remarks: what else a person should know.
+        mapping: from torch's keys to Flax's paths, without what is open.
+        rows: the table, in torch's order, open rows last.
+        report: `port.check`'s report, with torch's weights converted; None if something is open.
+        remarks: further remarks for the user.
         toml: the mapping as a file's text, with patterns for what is repeated.
     """
 
@@ -79,16 +79,16 @@ class Match:
 
     @property
     def is_proved(self) -> bool:
-        """Whether all of both models is matched, and their outputs and gradients agree with torch's weights moved over.
+        """Whether everything is matched, and outputs and gradients agree with torch's weights converted.
 
-        What running statistics become after some steps does not depend on the mapping, and may differ.
+        The running statistics after some steps do not depend on the mapping, and may differ.
         """
         report = self.report
         return report is not None and not report.unjudged and all(f.what == "buffers" for f in report.findings)
 
     @property
     def differs_beside(self) -> bool:
-        """Whether the models differ only where it is no fault of the mapping: in training, in an input's gradient.
+        """Whether the models differ only where the mapping is not the cause: in training, in an input's gradient.
 
         Every parameter takes part in evaluation, where the outputs and the parameters' gradients agree.
         """
@@ -102,26 +102,26 @@ class Match:
 
     @property
     def status(self) -> Status:
-        """Agree: it is proved; differ: the two models do with it; cannot be judged: something is open."""
+        """Agree: it is proved; differ: the two models differ with it; cannot be judged: something is open."""
         if self.is_proved:
             return Status.AGREE
         return Status.CANNOT_JUDGE if self.open or self.report is None else self.report.status
 
     @property
     def trains_otherwise(self) -> tuple[str, ...]:
-        """Where a mapping is proved: what the two models still do differently in training, with what to look at."""
+        """If a mapping is proved: what the two models still do differently in training, and where to look."""
         if not self.is_proved or self.report is None or self.report.agree:
             return ()
         return (*(str(finding) for finding in self.report.findings[:3]), *self.report.hints)
 
     @property
     def open(self) -> tuple[Row, ...]:
-        """What nothing decided."""
+        """The rows that nothing decided."""
         return tuple(row for row in self.rows if row.by == "open")
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """What a person can say to decide what is open."""
+        """What the user can pass to decide what is open."""
         renames = dict.fromkeys(
             f"--rename '{candidate.rename}'"
             for row in self.open
@@ -130,7 +130,7 @@ class Match:
         )
         found = list(renames)
         if any(not row.candidates or any(candidate.how for candidate in row.candidates) for row in self.open):
-            found.append("a [[rule]] in a mapping file, with source, target and moves, given with --mapping")
+            found.append("a [[rule]] in a mapping file, with source, target and moves, passed with --mapping")
         return tuple(found)
 
     @property
@@ -146,15 +146,15 @@ class Match:
         if self.differs_beside:
             return (
                 "The mapping is right: all parameters take part in evaluation, where the models agree. They differ "
-                f"beside it. {self.report.sentence}"
+                f"elsewhere. {self.report.sentence}"
             )
         return f"A mapping is proposed, and the two models differ with it. {self.report.sentence}"
 
     def save(self, path: Path | str) -> None:
-        """Write the mapping file, whole or not at all; `port.mapping.read_mapping` reads it back.
+        """Write the mapping file atomically; `port.mapping.read_mapping` reads it back.
 
         Raises:
-            BrokenWeights: it cannot be written there.
+            BrokenWeights: the file cannot be written.
         """
         write_whole(Path(path), self.toml.encode())
 
@@ -171,5 +171,5 @@ class Match:
 
 
 def renaming_to(torch: str, flax: str) -> str:
-    """The renaming that makes a torch module's name a Flax module's: ``PATTERN=NAME``."""
+    """The renaming that turns a torch module's name into a Flax module's: ``PATTERN=NAME``."""
     return rf"^{re.escape(torch)}\b={flax}"

@@ -11,12 +11,14 @@ from port.matching.running import StateRuns
 from port.matching.state import Decision, State
 
 FEW = 4
-"""Up to how many rivals all orders are tried; of more, two change places."""
+"""Up to this many rivals, all orders are tried; of more, two are exchanged at a time."""
 
 
 def rivals(runs: StateRuns, state: State, flax: Node) -> tuple[Node, ...]:
-    """Nodes whose twins are given the same as this one's, so that only what follows tells them apart, or whose inputs
-    are not seen; with the node itself. None where there are no others."""
+    """Nodes that only what follows tells from this one, or whose inputs were not observed; with the node itself.
+
+    Their twins have the same input as this one's. None if there are no others.
+    """
     torch = state.decisions[flax].option.torch
     own = runs.torch.input(torch[0])
     group = tuple(
@@ -34,7 +36,7 @@ def rivals(runs: StateRuns, state: State, flax: Node) -> tuple[Node, ...]:
 
 
 def _are_hidden(runs: StateRuns, *nodes: Node) -> bool:
-    """Whether the calls of these nodes of Flax's are not seen, as inside a scan."""
+    """Whether the calls of these Flax nodes are not observed, as inside a scan."""
     return all(runs.own.input(node[0]) is None for node in nodes)
 
 
@@ -43,7 +45,7 @@ def _alike(runs: StateRuns, one: Print | None, other: Print | None) -> bool:
 
 
 def permuted(runs: StateRuns, state: State, group: tuple[Node, ...]) -> Iterator[State]:
-    """States with the group's twins in other orders: all of them for a few, two by two for many."""
+    """States with the group's twins in other orders: all orders for a few, exchanges of two for many."""
     twins = [state.decisions[flax].option.torch for flax in group]
     places = range(len(group))
     orders: Iterable[tuple[int, ...]]

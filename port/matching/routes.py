@@ -1,4 +1,4 @@
-"""Routes: the moves by which one tensor can become another where no pair speaks of both layers, by their shapes."""
+"""Routes: the moves by which one tensor can become another, by their shapes, if no pair covers both layers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Moves = tuple[Move, ...]
 
 
 def routes(family: str, shape: Shape, other_family: str, other: Shape, *, role: str) -> list[Moves]:
-    """Every way for a torch tensor to become a Flax one, the usual one first; none where the shapes do not fit.
+    """List every way for a torch tensor to become a Flax one, the usual one first; empty if the shapes do not fit.
 
     Args:
-        family: of torch's unit.
-        shape: of torch's tensor.
-        other_family: of Flax's unit.
-        other: of Flax's tensor.
-        role: what the tensors are to their layers.
+        family: the family of torch's unit.
+        shape: the shape of torch's tensor.
+        other_family: the family of Flax's unit.
+        other: the shape of Flax's tensor.
+        role: the tensors' role in their layers.
     """
     if prod(shape) != prod(other):
         return []
@@ -30,7 +30,7 @@ def routes(family: str, shape: Shape, other_family: str, other: Shape, *, role: 
     if family == "conv" and other_family == "linear":
         return _flattened_window(shape, other)
     if other_family == "linear" and family == "own" and len(shape) == 2:
-        # A layer of a person's own, with its weight as torch's Linear has it or as Flax's Dense.
+        # A user's own layer may store its weight as torch's Linear or as Flax's Dense.
         return _unlike(_in_order(shape, other, cut=True) + _transposed(shape, other))
     if family == "conv":
         window = tuple(range(2, len(shape)))
@@ -41,7 +41,7 @@ def routes(family: str, shape: Shape, other_family: str, other: Shape, *, role: 
 
 
 def linear(shape: Shape, other: Shape) -> list[Moves]:
-    """From a Linear's (out, in) to a kernel whose axes are the inputs' and then the outputs', however cut."""
+    """From a Linear's (out, in) to a kernel with the inputs' axes followed by the outputs', however split."""
     return _transposed(shape, other)
 
 
@@ -55,7 +55,7 @@ def _transposed(shape: Shape, other: Shape) -> list[Moves]:
 
 
 def _in_order(shape: Shape, other: Shape, *, cut: bool = False) -> list[Moves]:
-    """The same elements in the same order: as they are, with axes of one element more or less, or cut into axes."""
+    """The same elements in the same order: unchanged, with axes of length one added or removed, or split into axes."""
     if shape == other:
         return [()]
     same = tuple(size for size in shape if size != 1) == tuple(size for size in other if size != 1)
@@ -63,7 +63,7 @@ def _in_order(shape: Shape, other: Shape, *, cut: bool = False) -> list[Moves]:
 
 
 def _any_order(shape: Shape, other: Shape) -> list[Moves]:
-    """The axes in every other order that gives the shape."""
+    """The axes in every other order that results in the shape."""
     bare = tuple(size for size in shape if size != 1)
     wanted = tuple(size for size in other if size != 1)
     found: list[Moves] = []

@@ -1,4 +1,4 @@
-"""The table: a row for each of Flax's nodes with what decided it, and for what is left over on either side."""
+"""The table: a row for each Flax node with what decided it, and for what is left over on either side."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def rows_of(
     flax: Guide,
     alone: tuple[frozenset[str], frozenset[str], frozenset[str]] = (frozenset(), frozenset(), frozenset()),
 ) -> tuple[Row, ...]:
-    """All rows, in torch's order; what is open last.
+    """Make all rows, in torch's order; open ones last.
 
     Args:
         problem: the nodes.
-        state: what was decided.
+        state: the decisions.
         given: entries of the user's rules.
         aside: torch's tensors that need no twin.
-        undecided: Flax's node → torch's that it could be.
-        other_ways: Flax's node → the ways its weights could be moved.
-        torch: torch's guide, without what the rules speak of.
-        flax: Flax's.
-        alone: what needs no twin: parameters of torch's and of Flax's that take no part in what the models compute,
-            and Flax's constants.
+        undecided: Flax's node → torch's nodes that it could be.
+        other_ways: Flax's node → the ways in which its weights could be moved.
+        torch: torch's guide, without what the rules cover.
+        flax: Flax's guide.
+        alone: what needs no twin: parameters of either side that do not affect what the models compute, and Flax's
+            constants.
     """
     idle, idle_flax, constants = alone
     sure = [Row(entry.sources, entry.targets, "your rule") for entry in given]
@@ -62,15 +62,15 @@ def rows_of(
     return (*sure, *unclear)
 
 
-_IDLE = "takes no part in what the model computes with these inputs"
+_IDLE = "does not affect what the model computes with these inputs"
 
 
 def left_over(problem: Problem, state: State, spared: set[str]) -> tuple[list[Node], list[Node]]:
-    """torch's nodes and Flax's that have no twin.
+    """List nodes of both sides without a twin.
 
     Args:
         problem: the nodes.
-        state: what was decided.
+        state: the decisions.
         spared: torch's tensors that need none.
     """
     used = {made.option.torch for made in state.decisions.values()}
@@ -81,7 +81,7 @@ def left_over(problem: Problem, state: State, spared: set[str]) -> tuple[list[No
 def _left(
     problem: Problem, state: State, aside: list[Found], torch: Guide, flax: Guide, alone: frozenset[str]
 ) -> list[Row]:
-    """What has no twin at all, with what it could be."""
+    """Make rows for what has no twin at all, with its possibilities."""
     spared = {name for found in aside for name in found.torch} | {n for n in torch.leaves if is_extra_state(n)}
     spared |= set(torch.tied)
     theirs, ours = left_over(problem, state, spared)
@@ -101,7 +101,7 @@ def _left(
         rows.append(Row((), _tensors(node), "open", f"{why}; shape {shapes}", candidates))
     for node in theirs:
         if any(problem.between(node, other) for other in ours):
-            continue  # it stands among the candidates
+            continue  # it is listed among the candidates
         near = nearest(_tensors(node)[0], [name for other in ours for name in _tensors(other)])
         shapes = ", ".join(str(torch.leaves[name].shape) for name in _tensors(node))
         note = f"nothing left of Flax's has its kind and shape{near}; shape {shapes}"

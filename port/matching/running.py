@@ -1,4 +1,4 @@
-"""Running a state: Flax's model with torch's weights where the state puts them, and what that shows."""
+"""Runs a state: Flax's model with torch's weights where the state puts them, and observes it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from port.parity.compare.outputs import match_outputs
 from port.parity.sides.calls import Arrays, is_floating
 
 MOST_RUNS = 400
-"""How many states are run at most."""
+"""The largest number of states to run."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a run shows of a state.
+    """What running a state shows.
 
     Attributes:
-        activations: of Flax's side.
+        activations: Flax's activations.
         agree: whether the model's outputs are torch's.
         apart: by how much they differ, relatively.
-        score: how many nodes are given what their twins are given; all of them and more where the outputs agree.
+        score: how many nodes have the same input as their twins; more than all of them if the outputs agree.
     """
 
     activations: Activations
@@ -46,8 +46,8 @@ class StateRuns:
     Args:
         problem: the nodes and their options.
         torch: torch's activations.
-        runs: of Flax's side.
-        own: what Flax's side shows with its own variables, and these.
+        runs: runs of Flax's side.
+        own: the activations of Flax's side with its own variables, and these.
         weights: torch's state dict.
         guides: of both sides.
         outputs_apart: by how much Flax's outputs differ from torch's, relatively.
@@ -73,7 +73,7 @@ class StateRuns:
         self._shown: dict[tuple[tuple[Any, ...], ...], Shown] = {}
 
     def __call__(self, state: State) -> Shown:
-        """Flax's model with torch's weights where this state puts them."""
+        """Run Flax's model with torch's weights where this state puts them."""
         key = tuple(sorted(_key(made.option) for made in state.decisions.values()))
         if key not in self._shown:
             variables = dict(self._own)
@@ -88,11 +88,11 @@ class StateRuns:
 
     @property
     def are_spent(self) -> bool:
-        """Whether as many states were run as may be."""
+        """Whether the limit on runs is reached."""
         return self._runs.count >= MOST_RUNS
 
     def given_the_same(self, flax: Node, option: Option, activations: Activations) -> bool:
-        """Whether a node of Flax's is given what its twin of torch's is given."""
+        """Whether a Flax node has the same input as its torch twin."""
         return self.same(self.torch.input(option.torch[0]), activations.input(flax[0]))
 
     def same(self, one: Print | None, other: Print | None) -> bool:
@@ -120,7 +120,7 @@ def _key(option: Option) -> tuple[Any, ...]:
 
 
 def outputs_apart(torch: Arrays, layout: Any) -> Callable[[Arrays], float]:
-    """A function of Flax's outputs: by how much they differ from torch's at most; infinity for what is no twin."""
+    """A function of Flax's outputs: the largest difference from torch's; infinity if they do not correspond."""
 
     def apart(flax: Arrays) -> float:
         matched = match_outputs(torch, flax, layout)

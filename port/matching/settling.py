@@ -1,4 +1,4 @@
-"""Settling: each node goes to the twin that is given what it is given."""
+"""Settling: gives each node the twin with the same input."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from port.matching.state import Decision, State
 
 
 def settled(runs: StateRuns, state: State, frozen: frozenset[Node] = frozenset()) -> State:
-    """The state in which each node that is seen has a twin that is given the same, where there is one.
+    """Return the state in which each observed node has a twin with the same input, if there is one.
 
     Args:
-        runs: of states.
-        state: to begin with.
-        frozen: nodes that stay as they are.
+        runs: runs of states.
+        state: the state to begin with.
+        frozen: nodes that are not changed.
     """
     for _ in range(len(runs.problem.flax)):
         if runs.are_spent:
@@ -28,7 +28,7 @@ def settled(runs: StateRuns, state: State, frozen: frozenset[Node] = frozenset()
 
 
 def _moved(runs: StateRuns, state: State, activations: Activations, frozen: frozenset[Node]) -> dict[Node, Decision]:
-    """Nodes to be given another twin: two that change places, or one that had none."""
+    """Nodes that get another twin: two that exchange theirs, or one that had none."""
     made: dict[Node, Decision] = {}
     held = {decision.option.torch: flax for flax, decision in state.decisions.items()}
     touched: set[Node] = set(frozen)
@@ -60,7 +60,7 @@ def _moved(runs: StateRuns, state: State, activations: Activations, frozen: froz
 
 
 def _may_leave(runs: StateRuns, holder: Node | None, activations: Activations, state: State) -> bool:
-    """Whether the node that holds a twin is not given what the twin is given, and so may give it away."""
+    """Whether the node that has a twin has another input than the twin, and so may give it up."""
     if holder is None:
         return True
     made = state.decisions[holder]

@@ -1,4 +1,4 @@
-"""Both models as they run: torch's with random weights, Flax's with its own, on the same inputs."""
+"""Both models, run on the same inputs: torch's with random weights, Flax's with its own."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sides:
-    """Both models as they run.
+    """Both models, and one run of each.
 
     Attributes:
-        module: torch's, with random weights.
+        module: torch's module, with random weights.
         torch: its side.
         flax: Flax's side.
-        flax_module: as it was given.
-        run: torch's.
+        flax_module: as the user passed it.
+        run: torch's run.
         given: torch's inputs.
-        flax_given: Flax's.
-        runs: of Flax's side.
-        own: what Flax's first run showed, with its own weights.
-        layout: of the inputs.
-        is_narrowed: whether either model goes through float32: makes it of float64, or has a table of its own in it,
-            which the other may compute in float64.
+        flax_given: Flax's inputs.
+        runs: runs of Flax's side.
+        own: the results of Flax's first run, with its own weights.
+        layout: the inputs' layout.
+        is_narrowed: whether either model goes through float32: casts float64 to it, or has a table in it, which the
+            other may compute in float64.
         options: of `port.check`.
     """
 
@@ -72,7 +72,7 @@ def both_sides(
     """Run both models once; the arguments are those of `port.match`.
 
     Raises:
-        UsageError: a model that does not take its inputs.
+        UsageError: a model does not accept its inputs.
     """
     module = with_random_weights(unwrapped(torch_module))
     torch = TorchSide(module, "float64")
@@ -89,7 +89,7 @@ def both_sides(
     try:
         flax, theirs, runs, own = side(layout)
     except UsageError as error:
-        # A Flax model may take its channels first, as torch's does.
+        # A Flax model may take channels first, as torch's does.
         if channels_last is not None or flax_inputs is not None or not layout.moved:
             raise
         channels_last = False

@@ -1,4 +1,4 @@
-"""A state: which option each of Flax's nodes has, and by what it was decided."""
+"""A state: the option of each Flax node, and what decided it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Literal
 from port.matching.options import Node, Option
 
 By = Literal["your rule", "kind and shape", "name", "order", "activations", "no twin needed", "open"]
-"""By what a row of the table was decided."""
+"""What decided a row of the table."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """A node's option, and by what it was chosen."""
+    """A node's option, and what decided it."""
 
     option: Option
     by: By
@@ -21,16 +21,16 @@ class Decision:
 
 @dataclass(frozen=True)
 class State:
-    """Flax's node → what was decided of it."""
+    """Flax's node → its decision."""
 
     decisions: dict[Node, Decision] = field(default_factory=dict)
 
     def holder(self, torch: Node) -> Node | None:
-        """Which of Flax's nodes has this one of torch's."""
+        """The Flax node that has this torch node as its twin."""
         return next((flax for flax, made in self.decisions.items() if made.option.torch == torch), None)
 
     def torch(self, flax: Node) -> Node | None:
-        """Which of torch's nodes one of Flax's has."""
+        """The torch node that is a Flax node's twin."""
         return self.decisions[flax].option.torch if flax in self.decisions else None
 
     def decided(self, made: dict[Node, Decision]) -> State:
@@ -38,5 +38,5 @@ class State:
         return State({**self.decisions, **made})
 
     def without(self, nodes: set[Node]) -> State:
-        """The state with nothing decided of some nodes."""
+        """The state without decisions about some nodes."""
         return State({flax: made for flax, made in self.decisions.items() if flax not in nodes})

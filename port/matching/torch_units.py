@@ -11,24 +11,24 @@ from port.matching.units import Unit, units_of
 from port.pairs import all_pairs, name_of
 
 _HEADS = ("num_heads", "n_head", "n_heads", "num_attention_heads", "heads", "nhead")
-"""What modules call the number of their attention's heads."""
+"""Names of the attribute with the number of attention heads."""
 
 _CELL = re.compile(r"(weight_ih|weight_hh|bias_ih|bias_hh|weight_hr)(_l\d+(?:_reverse)?)")
 
 
 def torch_units(guide: Guide, modules: dict[str, Any], *, tied: bool = False) -> list[Unit]:
-    """torch's units, outer ones with their parts.
+    """List torch's units, outer ones with their parts.
 
     Args:
-        guide: of the model.
+        guide: the model's guide.
         modules: its modules by path.
-        tied: as `units_of` has it.
+        tied: as in `units_of`.
     """
-    return [_told(unit, modules) for unit in units_of(guide, tied=tied)]
+    return [_with_heads(unit, modules) for unit in units_of(guide, tied=tied)]
 
 
-def _told(unit: Unit, modules: dict[str, Any]) -> Unit:
-    parts = tuple(_told(part, modules) for part in unit.parts)
+def _with_heads(unit: Unit, modules: dict[str, Any]) -> Unit:
+    parts = tuple(_with_heads(part, modules) for part in unit.parts)
     unit = replace(unit, parts=parts, heads=_heads(unit.path, modules))
     if unit.kind == "torch.nn.MultiheadAttention" or "in_proj_weight" in unit.names:
         return replace(unit, parts=_projections(unit))
@@ -47,7 +47,7 @@ def _heads(path: str, modules: dict[str, Any]) -> int | None:
 
 
 def _projections(unit: Unit) -> tuple[Unit, ...]:
-    """The linear layers that attention calls as functions: their calls are not seen, the attention's is."""
+    """The linear layers that attention calls as functions: only the attention's call is observed."""
     parts = []
     for names, seen in (
         ({name: full for name, full in unit.names.items() if name.startswith("in_proj")}, (unit.path, None)),
@@ -70,7 +70,7 @@ def _projections(unit: Unit) -> tuple[Unit, ...]:
 
 
 def _cells(unit: Unit, module: Any) -> tuple[Unit, ...]:
-    """One cell for each layer and direction; the first one's input is the layer's, the last one's output."""
+    """One cell for each layer and direction; the first one has the layer's input, the last one its output."""
     cells: dict[str, dict[str, str]] = {}
     for name in unit.names:
         if found := _CELL.fullmatch(name):

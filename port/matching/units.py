@@ -1,5 +1,7 @@
-"""Units: what is matched. Tensors of one side that belong together: a layer, a cell of a recurrent layer, or one
-parameter that a module of a person's own holds."""
+"""Units, which are what is matched: tensors of one side that belong together.
+
+A unit is a layer, a cell of a recurrent layer, or one parameter that a user's module holds.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ ROLES = {
     "running_var": "var",
     "var": "var",
 }
-"""What a tensor is to its layer, by the names that the two sides' layers give it."""
+"""A tensor's role in its layer, by the names that the two sides' layers use."""
 
 _FAMILIES = {"Linear": "linear", "Embedding": "embedding", "EmbeddingBag": "embedding"}
 
@@ -39,18 +41,18 @@ class Unit:
     Attributes:
         path: the module that holds them.
         kind: its class.
-        names: the tensors, by what the layer calls them: ``weight`` → ``layers.0.fc.weight``.
-        shapes: theirs, by the same; of one layer, where several are stacked.
+        names: the tensors, by the layer's names for them: ``weight`` → ``layers.0.fc.weight``.
+        shapes: their shapes, by the same names; of one layer, if several are stacked.
         family: ``linear``, ``conv``, ``norm``, ``embedding``, another layer's class, or ``own``.
-        pairs: that speak of it.
-        params: a pair's parameters for it.
-        aside: those of its names that Flax may have no home for (a counter of batches).
-        parts: the smaller units that it is made of, where the other side has it in parts.
+        pairs: the pairs that cover it.
+        params: maps a pair to its parameters for it.
+        aside: those of its names that Flax may have no place for (a counter of batches).
+        parts: the smaller units that it is made of, if the other side has it in parts.
         copies: the names of the other layers that are stacked with this one on the other side.
         stack: how many layers are stacked in it, and along which axis.
-        heads: how many heads the attention around it has, where that is known.
-        seen: whose call shows its input and whose its output: paths of modules.
-        is_constant: whether it is a buffer that is no statistic, as a table of sines.
+        heads: the number of heads of the attention around it, if known.
+        seen: the modules whose calls show its input and its output: their paths.
+        is_constant: whether it is a buffer but not a statistic, as a table of sines.
     """
 
     path: str
@@ -73,17 +75,17 @@ class Unit:
 
     @property
     def label(self) -> str:
-        """The unit's name among all of its side: its first tensor."""
+        """The unit's unique name on its side: its first tensor."""
         return next(iter(self.names.values()))
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """All its tensors, those of the layers stacked with it too."""
+        """All its tensors, including those of the layers stacked with it."""
         return tuple(name for names in (self.names, *self.copies) for name in names.values())
 
     @property
     def role_names(self) -> dict[str, str] | None:
-        """What each tensor is → what the layer calls it; None where that is not known of all of them."""
+        """Each tensor's role → the layer's name for it; None unless all roles are known."""
         names = [name for name in self.names if name not in self.aside]
         if len(names) == 1 and self.family == "own":
             return {"weight": names[0]}
@@ -92,7 +94,7 @@ class Unit:
 
     @property
     def place(self) -> str:
-        """What a person calls it: its module, or its only tensor where the module is a person's own."""
+        """Its name for users: its module, or its only tensor if the module is a user's own."""
         return self.path if self.path and self.family != "own" else _common(tuple(self.names.values()))
 
 
@@ -101,11 +103,11 @@ def _common(names: tuple[str, ...]) -> str:
 
 
 def units_of(guide: Guide, *, tied: bool = False) -> list[Unit]:
-    """All units of one side, in its own order; outer ones with their parts.
+    """List all units of one side, in its own order; outer ones with their parts.
 
     Args:
-        guide: of a module, with its layers.
-        tied: those under the later names of tied tensors, in place of all that are under first names.
+        guide: a module's guide, with layers.
+        tied: list units under the later names of tied tensors, instead of all under first names.
     """
     free = {name: None for name in guide.leaves if (name in guide.tied) == tied}
     units = []
@@ -120,7 +122,7 @@ def units_of(guide: Guide, *, tied: bool = False) -> list[Unit]:
 
 
 def _layer(guide: Guide, layer: Layer, free: dict[str, None]) -> Unit | None:
-    """The unit of a layer that pairs speak of; takes its tensors from those that are free."""
+    """The unit of a layer that pairs cover; takes its tensors from those that are free."""
     names: dict[str, str] = {}
     for pair in layer.pairs:
         for param in _params(layer, pair):
@@ -128,7 +130,7 @@ def _layer(guide: Guide, layer: Layer, free: dict[str, None]) -> Unit | None:
             names |= {name: joined(layer.path, name) for name in here if joined(layer.path, name) in free}
     if not names:
         return None
-    # The order of the model's own tensors.
+    # In the order of the model's own tensors.
     names = {name: full for full in free for name, other in names.items() if other == full}
     only = {name for pair in layer.pairs for name in pair.torch_only} if guide.side == "torch" else set()
     for name in only:
@@ -163,9 +165,9 @@ def _layer(guide: Guide, layer: Layer, free: dict[str, None]) -> Unit | None:
 
 
 def _own(guide: Guide, free: dict[str, None]) -> list[Unit]:
-    """The units of modules that no pair speaks of: together where each parameter's role is known, else one by one.
+    """The units of modules that no pair covers: together if each parameter's role is known, else one by one.
 
-    Buffers that are no statistics, as constants are, have no role, and are units of their own.
+    Buffers that are not statistics, such as constants, have no role, and are units of their own.
     """
     held: dict[str, dict[str, str]] = {}
     for full in free:

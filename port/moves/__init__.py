@@ -1,8 +1,8 @@
-"""The moves of a mapping: invertible operations on arrays, as values, on numpy.
+"""Moves: the invertible array operations of a mapping, as values, on numpy.
 
-A move takes a tuple of arrays and gives a tuple: most take each array for itself, `Split` and `Unstack` make several
-of one, `Join`, `Stack` and `Tie` one of several. Each also tells the shapes that it would give, without any array,
-and its inverse.
+A move maps a tuple of arrays to a tuple of arrays. Most treat each array separately; `Split` and `Unstack` make
+several arrays of one, `Join`, `Stack` and `Tie` make one of several. Each move also has an inverse, and computes its
+output shapes without any array.
 """
 
 from port.moves.boxes import Box, Boxes, Restriction

@@ -1,4 +1,4 @@
-"""Boxes of arrays, and what of its sources a move needs to give one: so a device's shard is read alone from a file."""
+"""Boxes of arrays, and which parts of its sources a move needs for a box of its result, to read one shard alone."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import numpy as np
 from port.errors import WeightsMismatch
 
 Box = tuple[range, ...]
-"""A part of an array: along each axis the indices that belong to it, one after the other."""
+"""A part of an array: a range of indices along each axis."""
 Boxes = tuple[Box | None, ...]
-"""A box of each of several arrays; None: nothing of that one."""
+"""One box for each of several arrays; None where nothing of that array is needed."""
 
 
 @dataclass(frozen=True)
 class Restriction:
-    """How boxes of a move's results are made of boxes of its sources.
+    """How boxes of a move's results are computed from boxes of its sources.
 
     Attributes:
-        needs: the box of each source that has to be there; None: nothing of it.
-        make: from these boxes' arrays, without those that are None, to the arrays of the boxes that were asked for.
+        needs: the box that is needed of each source; None for nothing.
+        make: maps the arrays of these boxes, without those that are None, to the arrays of the requested boxes.
     """
 
     needs: Boxes
@@ -31,7 +31,7 @@ class Restriction:
 
 
 def whole(shape: tuple[int, ...]) -> Box:
-    """All of an array."""
+    """The box that covers a whole array."""
     return tuple(map(range, shape))
 
 
@@ -41,33 +41,33 @@ def shape_of(box: Box) -> tuple[int, ...]:
 
 
 def size_of(box: Box) -> int:
-    """How many elements a box has."""
+    """The number of elements in a box."""
     return prod(map(len, box))
 
 
 def cut(array: np.ndarray, box: Box) -> np.ndarray:
-    """A box of an array: a view."""
+    """Return a box of an array, as a view."""
     slices: list[Any] = [slice(axis.start, axis.stop) for axis in box]
     return array[(*slices, ...)]
 
 
 def inside(box: Box, outer: Box) -> Box:
-    """A box as counted from where another begins that holds it."""
+    """Express a box relative to the start of an outer box that contains it."""
     return tuple(moved(axis, -around.start) for axis, around in zip(box, outer, strict=True))
 
 
 def moved(axis: range, by: int) -> range:
-    """A range moved along."""
+    """Shift a range."""
     return range(axis.start + by, axis.stop + by)
 
 
 def along(box: Box, axis: int, indices: range) -> Box:
-    """A box with other indices along one axis."""
+    """Replace a box's indices along one axis."""
     return (*box[:axis], indices, *box[axis + 1 :])
 
 
 def hull(boxes: list[Box]) -> Box:
-    """The smallest box that holds all of some boxes."""
+    """The smallest box that contains all of the boxes."""
     return tuple(
         range(min(axis.start for axis in axes), max(axis.stop for axis in axes)) for axes in zip(*boxes, strict=True)
     )
@@ -79,13 +79,13 @@ def kept(boxes: Boxes) -> list[Box]:
 
 
 def check_boxes(boxes: Boxes, shapes: tuple[tuple[int, ...], ...]) -> None:
-    """See that there is a box for each array, and within it.
+    """Check that there is a box for each array, and that it lies inside the array.
 
     Raises:
-        WeightsMismatch: which is not.
+        WeightsMismatch: a box is missing or out of bounds; names it.
     """
     if len(boxes) != len(shapes):
-        raise WeightsMismatch(f"{len(boxes)} boxes are asked for, of {len(shapes)} arrays")
+        raise WeightsMismatch(f"{len(boxes)} boxes were requested for {len(shapes)} arrays")
     for box, shape in zip(boxes, shapes, strict=True):
         if box is None:
             continue
@@ -93,11 +93,11 @@ def check_boxes(boxes: Boxes, shapes: tuple[tuple[int, ...], ...]) -> None:
             axis.step == 1 and 0 <= axis.start <= axis.stop <= size for axis, size in zip(box, shape, strict=True)
         )
         if not fits:
-            raise WeightsMismatch(f"{box} is no box of an array of shape {shape}")
+            raise WeightsMismatch(f"the box {box} does not fit an array of shape {shape}")
 
 
 def cut_from_one(boxes: Boxes) -> Restriction:
-    """Boxes of one array, each cut from the smallest that holds all of them."""
+    """Boxes of one array, each cut from the smallest box that contains all of them."""
     wanted = kept(boxes)
     if not wanted:
         return Restriction((None,), lambda arrays: ())

@@ -1,4 +1,4 @@
-"""Moves of moves: what composing two mappings, or stacking what was split, needs."""
+"""Moves made of moves, for composing two mappings or stacking what was split."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from port.moves.move import Arrays, Move, Shapes, count_of, gives_of, plain, res
 
 @dataclass(frozen=True)
 class Branch:
-    """Some of the arrays and what is done to them: ``takes`` arrays through ``moves`` into ``gives`` arrays."""
+    """Some of the arrays and the moves applied to them: ``takes`` input arrays, ``gives`` output arrays."""
 
     takes: int
     moves: tuple[Move, ...]
@@ -23,12 +23,12 @@ class Branch:
         return Branch(self.gives, tuple(move.inverse() for move in reversed(self.moves)), self.takes)
 
     def __str__(self) -> str:
-        return ", ".join(map(str, self.moves)) or "as it is"
+        return ", ".join(map(str, self.moves)) or "unchanged"
 
 
 @dataclass(frozen=True)
 class EachBranch:
-    """Branches side by side: the first takes the first arrays, the next those that follow."""
+    """Branches side by side: the first takes the first arrays, the next takes those that follow."""
 
     branches: tuple[Branch, ...]
 
@@ -74,20 +74,20 @@ class EachBranch:
         return EachBranch(tuple(branch.inverse() for branch in self.branches))
 
     def __str__(self) -> str:
-        # One branch stands for all where they are alike: the layers of a stack.
+        # Where all branches are alike, as the layers of a stack, one is printed for all of them.
         alike = len(set(self.branches)) == 1
         return f"each({self.branches[0] if alike else ' | '.join(map(str, self.branches))})"
 
 
 @dataclass(frozen=True)
 class Order:
-    """The same arrays in another order: the i-th of the result is the ``places[i]``-th."""
+    """Reorder the arrays: the i-th array of the result is number ``places[i]`` of the input."""
 
     places: tuple[int, ...]
 
     def __post_init__(self) -> None:
         if sorted(self.places) != list(range(len(self.places))):
-            raise WeightsMismatch(f"order names each place from 0 on once, got {self.places}")
+            raise WeightsMismatch(f"order needs each position from 0 on exactly once, got {self.places}")
 
     def __call__(self, arrays: Arrays) -> Arrays:
         count_of(self, tuple(array.shape for array in arrays), len(self.places))

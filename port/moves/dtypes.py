@@ -1,4 +1,4 @@
-"""Which dtypes moves give: all keep what they are given, but those of a quantised weight and its scales."""
+"""The output dtypes of moves: all moves keep the dtype, except those between a quantised weight and its wide form."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Dtypes = tuple[np.dtype, ...]
 
 
 def dtypes_of(moves: tuple[Move, ...], shapes: Shapes, dtypes: Dtypes) -> Dtypes:
-    """The dtypes after moves, one after the other.
+    """The dtypes after a sequence of moves.
 
     Args:
-        moves: as said.
-        shapes: of the arrays that the first takes.
-        dtypes: theirs.
+        moves: applied in order.
+        shapes: the shapes of the arrays that the first move takes.
+        dtypes: the dtypes of these arrays.
 
     Raises:
-        WeightsMismatch: shapes that a move cannot take.
+        WeightsMismatch: a move cannot take these shapes.
     """
     for move in moves:
         after = move.shapes(shapes)
@@ -36,7 +36,7 @@ def dtypes_of(moves: tuple[Move, ...], shapes: Shapes, dtypes: Dtypes) -> Dtypes
                 dtypes = _of_branches(move, shapes, dtypes)
             case SingleMove():
                 pass
-            case _:  # one of several of one dtype, or several of one
+            case _:  # one array from several of one dtype, or several from one
                 dtypes = dtypes[:1] * len(after)
         shapes = after
     return dtypes

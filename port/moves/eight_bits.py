@@ -1,4 +1,4 @@
-"""Numbers of eight bits, the scales that make others of them, and blocks that share a scale."""
+"""Eight-bit numbers, their scales, and the blocks that share a scale."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from port.moves.move import Shape
 
 QUANTISED = ("int8", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
 GROUPS = (16, 32, 64, 256, 512)
-"""How many elements usually share a scale, beside 128."""
+"""Usual numbers of elements that share a scale, beside 128."""
 STEPS = 3
-"""Neighbours of a scale that are tried, on either side: a division rounds."""
+"""How many neighbours of a scale are tried on either side, since a division rounds."""
 
 
 def values_of(weight: np.ndarray, wide: np.dtype) -> np.ndarray:
-    """The numbers that eight bits stand for, in a wide dtype; looked up, where converting them takes longer."""
+    """Widen eight-bit numbers to a wide dtype; by a lookup table, where a conversion takes longer."""
     if weight.dtype == np.int8:
         return weight.astype(wide)
     every = np.arange(256, dtype=np.uint8).view(weight.dtype).astype(wide)
@@ -28,7 +28,7 @@ def values_of(weight: np.ndarray, wide: np.dtype) -> np.ndarray:
 
 @cache
 def mapped_to(stored: str) -> tuple[float, ...]:
-    """What the largest value of a block may have been mapped to, the usual first."""
+    """The values that a block's largest element may have been mapped to, the most common first."""
     if stored == "int8":
         return tuple(map(float, (127, 128, *range(126, 0, -1))))
     every = np.arange(256, dtype=np.uint8).view(np.dtype(stored)).astype(np.float64)
@@ -36,7 +36,7 @@ def mapped_to(stored: str) -> tuple[float, ...]:
 
 
 def near(scale: float, dtype: np.dtype) -> list[np.ndarray]:
-    """A scale in its dtype, and its neighbours."""
+    """A scale in its dtype, and its neighbours in that dtype."""
     if dtype == ml_dtypes.float8_e8m0fnu:  # powers of two
         power = np.ceil(np.log2(scale))
         return [np.asarray(2.0 ** (power + step)).astype(dtype) for step in (0, -1, 1)]
@@ -50,22 +50,22 @@ def near(scale: float, dtype: np.dtype) -> list[np.ndarray]:
 
 
 def bits_of(array: np.ndarray) -> np.ndarray:
-    """An array's bits; all NaN are one."""
+    """The bits of an array, with all NaNs mapped to the same bits."""
     same = np.where(np.isnan(array), np.asarray(np.nan).astype(array.dtype), array)
     return np.ascontiguousarray(same).reshape(-1).view(np.uint8)
 
 
 def blocks_of(weight: Shape, scales: Shape, said: Shape | None = None) -> Shape:
-    """How many elements of each axis share a scale, as the shapes of a weight and its scales tell; 0: all of them.
+    """Infer how many elements along each axis share a scale, from the shapes of a weight and its scales; 0: all.
 
     Args:
         weight: the weight's shape.
-        scales: theirs.
-        said: the blocks along the last axes, where something says them; else they are of 128, as DeepSeek's are, or
-            of another of the usual sizes.
+        scales: the scales' shape.
+        said: the block sizes along the last axes, if they are known; otherwise they are 128, as in DeepSeek's
+            checkpoints, or another of the usual sizes.
 
     Raises:
-        WeightsMismatch: no blocks go with these shapes.
+        WeightsMismatch: no block size fits these shapes.
     """
     grid = (1,) * len(weight) if prod(scales) == 1 else (*scales, *(1,) * (len(weight) - len(scales)))
     blocks = []

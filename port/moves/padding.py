@@ -1,4 +1,4 @@
-"""Moves between an axis and the same one padded: a vocabulary of 50257 tokens in a table of 50304 rows."""
+"""Moves that pad an axis and remove the padding: a vocabulary of 50257 tokens in a table of 50304 rows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from port.moves.single import Make, SingleMove
 
 @dataclass(frozen=True)
 class Pad(SingleMove):
-    """An axis made longer, with one value behind what is there.
+    """Lengthen an axis by appending a constant value.
 
     Attributes:
-        axis: which.
+        axis: the axis to pad.
         size: its length before.
         padded: its length after.
-        value: of the padding.
+        value: the value of the padding.
     """
 
     axis: int
@@ -39,7 +39,7 @@ class Pad(SingleMove):
     def _padded(self, array: np.ndarray, count: int) -> np.ndarray:
         shape = (*array.shape[: self.axis], count, *array.shape[self.axis + 1 :])
         if self.value and array.dtype.kind in "biu":
-            raise WeightsMismatch(f"{self}: an array of {array.dtype} is padded with 0, not with {self.value}")
+            raise WeightsMismatch(f"{self}: an array of {array.dtype} can be padded with 0 only, not with {self.value}")
         namespaced = namespace(array)
         return namespaced.concatenate([array, namespaced.full(shape, self.value, array.dtype)], self.axis)
 
@@ -60,13 +60,13 @@ class Pad(SingleMove):
 
 @dataclass(frozen=True)
 class Unpad(SingleMove):
-    """An axis without its padding, which is seen to be nothing else: what was trained there is not dropped.
+    """Remove an axis's padding, after checking that it is padding: trained values are never dropped.
 
     Attributes:
-        axis: which.
+        axis: the padded axis.
         padded: its length before.
         size: its length after.
-        value: of the padding, bit for bit.
+        value: the value of the padding, compared bit for bit.
     """
 
     axis: int
@@ -82,15 +82,15 @@ class Unpad(SingleMove):
         return self._kept(array, self.size)
 
     def _kept(self, array: np.ndarray, size: int) -> np.ndarray:
-        """The first elements along the axis. The others are looked at."""
+        """Return the first elements along the axis, and check the others."""
         around = whole(array.shape)
         dropped = np.asarray(cut(array, along(around, self.axis, range(size, array.shape[self.axis]))))
         expected = np.broadcast_to(np.asarray(self.value).astype(dropped.dtype), dropped.shape)
         if dropped.tobytes() != expected.tobytes():
             raise WeightsMismatch(
-                f"{self}: what would be dropped is no padding: it holds {_strange(dropped, expected)} and not "
-                f"{self.value:g} alone, bit for bit. It was trained, or never was padding: keep the axis as long as it "
-                "is, or set the padding first"
+                f"{self}: the elements to drop are not padding: they hold {_strange(dropped, expected)}, and not only "
+                f"{self.value:g}, bit for bit. They were trained, or never were padding: keep the axis at its length, "
+                "or set the padding first"
             )
         return cut(array, along(around, self.axis, range(size)))
 
@@ -99,7 +99,7 @@ class Unpad(SingleMove):
 
     def _box(self, shape: Shape, box: Box) -> tuple[Box, Make]:
         wanted = box[self.axis]
-        # Who asks for the last element looks at the padding behind it: together all boxes look at all of it, once.
+        # The box with the last element checks the padding behind it: all boxes together check all of it, once.
         stop = self.padded if wanted.stop == self.size else wanted.stop
         return along(box, self.axis, range(wanted.start, stop)), lambda array: self._kept(array, len(wanted))
 
@@ -112,9 +112,9 @@ class Unpad(SingleMove):
 
 def _check_sizes(what: str, size: int, padded: int, value: float) -> None:
     if not 0 <= size <= padded:
-        raise WeightsMismatch(f"{what}: the padded axis is as long as the other or longer, got {padded} for {size}")
-    if isnan(value):  # equal to nothing, and of many bits
-        raise WeightsMismatch(f"{what}: the padding is a number, not NaN")
+        raise WeightsMismatch(f"{what}: the padded axis must not be shorter than the other, got {padded} for {size}")
+    if isnan(value):  # equal to nothing, and with many bit patterns
+        raise WeightsMismatch(f"{what}: the padding must be a number, not NaN")
 
 
 def _resized(move: Pad | Unpad, shape: Shape, before: int, after: int) -> Shape:
@@ -124,7 +124,7 @@ def _resized(move: Pad | Unpad, shape: Shape, before: int, after: int) -> Shape:
 
 
 def _strange(dropped: np.ndarray, expected: np.ndarray) -> object:
-    """The first value of some that is not the one expected; −0 is not 0."""
+    """The first value that is not the expected one; −0 is not 0."""
     size = dropped.dtype.itemsize
     bits = (np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(-1, size) for array in (dropped, expected))
     found, wanted = bits

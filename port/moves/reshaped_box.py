@@ -1,8 +1,8 @@
-"""A box through a reshape: the axes fall into groups that hold the same elements, and each group is one row of them.
+"""Boxes through a reshape: the axes fall into groups with the same elements on both sides, each one row of elements.
 
-Within a group a box lies in a stretch of that row, and the stretch in a box of the shape before. Both are as small as
-they can be: where a group keeps its first axis, a box along it needs its own elements alone; where a box cuts through a
-later axis, all between its first and its last element comes along, and is cut away behind the reshape.
+Within a group, a box lies in a stretch of that row, and the stretch lies in a box of the shape before. Both are as
+small as possible: where a group keeps its first axis, a box along it needs only its own elements; where a box cuts
+through a later axis, everything between its first and last element is read, and cut away after the reshape.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Shape = tuple[int, ...]
 
 
 def reshaped_box(before: Shape, after: Shape, box: Box) -> tuple[Box, ReshapedBox]:
-    """The box of an array of shape ``before`` in which a box of it in shape ``after`` lies, and how it is taken out."""
+    """The smallest box in shape ``before`` that contains a box in shape ``after``, and how to extract the latter."""
     if 0 in after or not all(box):
         return whole(before), ReshapedBox((prod(before),), (range(prod(before)),), after, box)
     needed: list[range] = []
@@ -40,13 +40,13 @@ def reshaped_box(before: Shape, after: Shape, box: Box) -> tuple[Box, ReshapedBo
 
 @dataclass(frozen=True)
 class ReshapedBox:
-    """How a box is taken out of what is read for it.
+    """How to extract a box from what was read for it.
 
     Attributes:
-        rows: the length of each group's row in what is read.
-        stretches: of each row what is kept.
-        shape: of the stretches, on the other side.
-        inner: the box in that.
+        rows: the length of each group's row in what was read.
+        stretches: the part of each row to keep.
+        shape: the stretches' shape after the reshape.
+        inner: the box inside that shape.
     """
 
     rows: Shape
@@ -59,7 +59,7 @@ class ReshapedBox:
 
 
 def _groups(before: Shape, after: Shape) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """The groups' first and last axes on both sides: each the shortest with as many elements here as there."""
+    """The first and last axes of each group on both sides: the shortest groups with equal numbers of elements."""
     first = begin = 0
     while first < len(before) or begin < len(after):
         last, end = min(first + 1, len(before)), min(begin + 1, len(after))
@@ -73,7 +73,7 @@ def _groups(before: Shape, after: Shape) -> Iterator[tuple[tuple[int, int], tupl
 
 
 def _stretch(shape: Shape, box: Box) -> tuple[range, list[int], list[range]]:
-    """The stretch of a group's row in which a box lies; the stretch's shape, and the box in it."""
+    """The stretch of a group's row that contains a box; the stretch's shape, and the box inside it."""
     axis = next((place for place, indices in enumerate(box) if len(indices) > 1), len(box))
     start = sum(indices.start * prod(shape[place + 1 :]) for place, indices in enumerate(box[: axis + 1]))
     if axis == len(box):
@@ -85,7 +85,7 @@ def _stretch(shape: Shape, box: Box) -> tuple[range, list[int], list[range]]:
 
 
 def _around(shape: Shape, stretch: range) -> tuple[list[range], int]:
-    """The smallest box whose elements are a stretch of a group's row that holds another, and where it starts."""
+    """The smallest box that is a stretch of a group's row and contains the box, and where it starts."""
     held: list[range] = []
     start, rest = 0, stretch
     for place in range(len(shape)):

@@ -1,4 +1,4 @@
-"""Moves between a quantised weight with its scales and the weight that both say."""
+"""Moves between a quantised weight with its scales and the wide weight that they represent."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from port.moves.eight_bits import QUANTISED, bits_of, mapped_to, near, values_of
 from port.moves.move import Arrays, Shape, Shapes, count_of, sizes_of
 
 AT_ONCE = 2**24
-"""Bytes of the product that are computed in one go: what is wider than the result is never there as a whole."""
+"""Bytes of the product that are computed at a time, so that the wide intermediate never exists as a whole."""
 SAMPLE = 256
-"""Elements of a block on which a scale is tried before it is on all."""
+"""Elements of a block that a scale is tried on before it is tried on the whole block."""
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 @dataclass(frozen=True)
 class Widen:
-    """A quantised weight and its scales into ``weight · scale``, each scale being one block's.
+    """Widen a quantised weight by its scales: ``weight · scale``, with one scale a block.
 
     The product is computed in float32 (in float64, for float64) and rounded once.
 
     Attributes:
-        dtype: of the result.
-        stored: of the quantised weight.
-        blocks: how many elements of each axis share a scale; 0: all of them.
-        scales: the shape that the scales are stored in: one for each block, without the last axes of one, or of none
-            where there is one alone.
+        dtype: the result's dtype.
+        stored: the quantised weight's dtype.
+        blocks: how many elements along each axis share a scale; 0: all of them.
+        scales: the stored shape of the scales: one per block, where trailing axes of length one may be missing, or a
+            0-d array for a single scale.
         scaled: the scales' dtype.
-        factor: of all scales.
+        factor: multiplies all scales.
     """
 
     dtype: str
@@ -47,9 +47,9 @@ class Widen:
         known = ((self.dtype, FLOATS), (self.stored, QUANTISED), (self.scaled, (*FLOATS, "float8_e8m0fnu")))
         for name, allowed in known:
             if name not in allowed:
-                raise WeightsMismatch(f"widen knows no {name} here; there are {', '.join(allowed)}")
+                raise WeightsMismatch(f"widen: unknown {name} here; choose from {', '.join(allowed)}")
         if prod(self.scales) != 1 and len(self.scales) > len(self.blocks):
-            raise WeightsMismatch(f"widen: scales of shape {self.scales} are of more axes than {len(self.blocks)}")
+            raise WeightsMismatch(f"widen: scales of shape {self.scales} have more axes than {len(self.blocks)}")
 
     def __call__(self, arrays: Arrays) -> Arrays:
         self.shapes(tuple(array.shape for array in arrays))
@@ -84,14 +84,14 @@ class Widen:
         return Restriction((box, need), lambda arrays: (self._widened(arrays[0], arrays[1], starts),))
 
     def _widened(self, weight: np.ndarray, scales: np.ndarray, starts: Shape) -> np.ndarray:
-        """A part of a weight by its blocks' scales; of the first blocks so many elements lie before it."""
+        """Multiply a part of a weight by its blocks' scales; the part begins within the first blocks, at `starts`."""
         result = np.empty(weight.shape, np.dtype(self.dtype))
         if not weight.size:
             return result
         one = (1,) * weight.ndim
         grid = scales.reshape(one if scales.size == 1 else (*scales.shape, *one[scales.ndim :])).astype(self._wide)
         blocks = self.blocks
-        while weight.ndim < 2:  # one row
+        while weight.ndim < 2:  # make it one row
             weight, grid, result, blocks, starts = weight[None], grid[None], result[None], (0, *blocks), (0, *starts)
         places = [
             (np.arange(size) + start) // block if block and count > 1 else np.zeros(size, int)
@@ -105,7 +105,7 @@ class Widen:
     def _widen(
         self, weight: np.ndarray, grid: np.ndarray, rows: np.ndarray, columns: np.ndarray, result: np.ndarray
     ) -> None:
-        """A matrix by its blocks' scales, some rows at a time: no more than are in one block, where that has many."""
+        """Multiply a matrix by its blocks' scales, some rows at a time: at most one block's, where a block has many."""
         most = max(1, AT_ONCE // (self._wide.itemsize * weight.shape[1]))
         of_columns = columns if grid.shape[1] > 1 else columns[:1]
         by_row = len(grid) == len(rows)
@@ -125,7 +125,7 @@ class Widen:
         return np.dtype(np.float64 if self.dtype == "float64" else np.float32)
 
     def _grid(self) -> Shape:
-        """How many blocks there are along each axis."""
+        """The number of blocks along each axis."""
         axes = len(self.blocks)
         return (1,) * axes if prod(self.scales) == 1 else (*self.scales, *(1,) * (axes - len(self.scales)))
 
@@ -141,10 +141,10 @@ class Widen:
 
 @dataclass(frozen=True)
 class Narrow:
-    """A weight into a quantised one and its scales, which say it to the last bit; or none.
+    """Quantise a weight into numbers and scales that reproduce it to the last bit, or raise.
 
-    Of each block the scales are tried that map its largest value to a number that the quantised weight can hold, first
-    to the largest one, as quantisers choose it; and the neighbours of each. Attributes as of `Widen`.
+    For each block it tries the scales that map the block's largest value to a number of the quantised dtype, first the
+    dtype's largest, as quantisers do, and the neighbours of each scale. Attributes are those of `Widen`.
     """
 
     dtype: str
@@ -158,7 +158,7 @@ class Narrow:
         self.shapes(tuple(array.shape for array in arrays))
         (weight,) = arrays
         if weight.dtype.name != self.dtype:
-            raise WeightsMismatch(f"{self} takes {self.dtype}, got {weight.dtype}: it was cast since. Leave it wide")
+            raise WeightsMismatch(f"{self} takes {self.dtype}, got {weight.dtype}: it was cast since. Keep it wide")
         grid = self.inverse()._grid()
         scales, stored = np.empty(grid, np.dtype(self.scaled)), np.empty(weight.shape, np.dtype(self.stored))
         for block in np.ndindex(*grid):
@@ -169,14 +169,14 @@ class Narrow:
             found = self._narrowed(cut(weight, box))
             if found is None:
                 raise WeightsMismatch(
-                    f"{self}: no scale says the block {block} to the last bit: it was trained, or widened to fewer "
-                    "digits than it has. Leave it wide (--widen on the way back, too), or quantise it anew"
+                    f"{self}: no scale reproduces the block {block} to the last bit: it was trained, or widened to a "
+                    "dtype with too few digits. Keep it wide (--widen on the way back, too), or quantise it again"
                 )
             scales[block], cut(stored, box)[...] = found
         return stored, scales.reshape(self.scales)
 
     def _narrowed(self, block: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """A block's scale, and the block by it; None where no scale says it."""
+        """A block's scale, and the block divided by it; None if no scale reproduces it."""
         flat = block.reshape(-1)
         magnitudes = np.abs(flat.astype(self._wide))
         largest = float(np.nanmax(magnitudes, initial=0))
@@ -192,7 +192,7 @@ class Narrow:
         return None
 
     def _by(self, values: np.ndarray, scale: np.ndarray) -> np.ndarray | None:
-        """Values by a scale, in eight bits; None where these do not say the values to the last bit."""
+        """Values divided by a scale, in eight bits; None if these do not reproduce the values to the last bit."""
         wide = self._wide.type
         by = wide(scale) * wide(self.factor)
         if not by:

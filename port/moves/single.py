@@ -1,4 +1,4 @@
-"""Moves that take each array for itself: permute, reshape, fold, flip."""
+"""Moves that treat each array separately: permute, reshape, fold, flip."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Make = Callable[[np.ndarray], np.ndarray]
 
 
 class SingleMove:
-    """A move that takes each array for itself."""
+    """A move that treats each array separately."""
 
     def __call__(self, arrays: Arrays) -> Arrays:
         return tuple(self._array(array) for array in arrays)
@@ -45,7 +45,7 @@ class SingleMove:
         raise NotImplementedError
 
     def _box(self, shape: Shape, box: Box) -> tuple[Box, Make]:
-        """The box of an array that holds one of the result, and what makes that of it."""
+        """The box of an array that contains a box of the result, and the function that extracts it."""
         raise NotImplementedError
 
 
@@ -57,7 +57,7 @@ class Permute(SingleMove):
 
     def __post_init__(self) -> None:
         if sorted(self.axes) != list(range(len(self.axes))):
-            raise WeightsMismatch(f"permute names each axis from 0 on once, got {self.axes}")
+            raise WeightsMismatch(f"permute needs each axis from 0 on exactly once, got {self.axes}")
 
     def _array(self, array: np.ndarray) -> np.ndarray:
         self._shape(array.shape)
@@ -89,7 +89,7 @@ class Reshape(SingleMove):
         sizes_of(self.before, "reshape")
         sizes_of(self.after, "reshape")
         if prod(self.before) != prod(self.after):
-            raise WeightsMismatch(f"reshape cannot turn {self.before} into {self.after}: other numbers of elements")
+            raise WeightsMismatch(f"reshape cannot turn {self.before} into {self.after}: their sizes differ")
 
     def _array(self, array: np.ndarray) -> np.ndarray:
         self._shape(array.shape)
@@ -112,11 +112,11 @@ class Reshape(SingleMove):
 
 @dataclass(frozen=True)
 class Fold(SingleMove):
-    """Reorder what was flattened into one axis.
+    """Reorder the parts of an axis that was made by a flatten.
 
-    The axis is taken apart into ``shape``, its parts are reordered as in `Permute`, and it is flattened again. A linear
+    The axis is unflattened to ``shape``, its parts are reordered as in `Permute`, and it is flattened again. A linear
     layer behind a flatten of (C, H, W) features becomes one behind a flatten of (H, W, C) features by
-    ``Fold(axis, (C, H, W), (1, 2, 0))``, the axis being that of its inputs.
+    ``Fold(axis, (C, H, W), (1, 2, 0))``, where ``axis`` is the axis of its inputs.
     """
 
     axis: int
@@ -126,7 +126,7 @@ class Fold(SingleMove):
     def __post_init__(self) -> None:
         sizes_of(self.shape, "fold")
         if sorted(self.order) != list(range(len(self.shape))):
-            raise WeightsMismatch(f"fold of {len(self.shape)} parts orders each from 0 on once, got {self.order}")
+            raise WeightsMismatch(f"fold of {len(self.shape)} parts orders each exactly once from 0, got {self.order}")
 
     def _array(self, array: np.ndarray) -> np.ndarray:
         self._shape(array.shape)
@@ -136,7 +136,7 @@ class Fold(SingleMove):
         return arrays[0]
 
     def _steps(self, shape: Shape) -> tuple[Reshape, Permute, Reshape]:
-        """The axis taken apart, its parts reordered, and flattened again."""
+        """Unflatten the axis, reorder its parts, and flatten it again."""
         parts = (*shape[: self.axis], *self.shape, *shape[self.axis + 1 :])
         order = [self.axis + part for part in self.order]
         reordered = Permute((*range(self.axis), *order, *range(self.axis + len(order), len(parts))))
@@ -169,7 +169,7 @@ class Flip(SingleMove):
 
     def __post_init__(self) -> None:
         if len(set(self.axes)) != len(self.axes):
-            raise WeightsMismatch(f"flip names an axis once, got {plain(self.axes)}")
+            raise WeightsMismatch(f"flip takes each axis at most once, got {plain(self.axes)}")
 
     def _array(self, array: np.ndarray) -> np.ndarray:
         self._shape(array.shape)

@@ -1,4 +1,4 @@
-"""Moves as plain data, for a mapping file; what a person leaves out is filled in from the shapes at hand."""
+"""Moves as plain data, for mapping files; what a user leaves out is inferred from the shapes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = (
 
 
 def move_from(spec: Spec, shapes: Shapes | None) -> Move:
-    """The move that one table of a mapping file says.
+    """Read a move from one table of a mapping file.
 
     Args:
         spec: one name and its value: ``{permute = [1, 0]}``, ``{reshape = [64, 4, 16]}`` (one −1 allowed),
@@ -33,14 +33,14 @@ def move_from(spec: Spec, shapes: Shapes | None) -> Move:
             ``{split = {axis = 0, sizes = [8, 4, 4]}}``, ``{join = 0}`` (the axis), ``{stack = 0}``,
             ``{unstack = 0}``, ``{tie = true}``, ``{copy = 2}``, ``{sum = true}``, ``{pad = 50304}`` (axis 0 to that
             length, with zeros) or ``{pad = {axis = 0, to = 50304, value = -1e9}}``, ``{unpad = 50257}`` likewise,
-            ``{merge = 2.0}`` (an adapter's scaling; of a weight, A and B),
+            ``{merge = 2.0}`` (an adapter's scaling; takes a weight, A and B),
             ``{widen = {from = "float8_e4m3fn", to = "bfloat16"}}`` (a weight and its scales), with
-            ``blocks = [128, 128]`` where their shapes do not tell.
-        shapes: of the arrays that it is given; they complete what is not said. None where they are not known: the
-            move then has to be written out, as `spec_of` does.
+            ``blocks = [128, 128]`` where their shapes do not determine them.
+        shapes: the shapes of the move's input arrays; they complete what the table leaves out. None if unknown: the
+            move then has to be written out in full, as `spec_of` does.
 
     Raises:
-        WeightsMismatch: no such move, or a value that it cannot have.
+        WeightsMismatch: the move does not exist, or its value is invalid.
     """
     if not isinstance(spec, dict) or len(spec) != 1:
         raise WeightsMismatch(f"a move is one name and its value, as in {{permute = [1, 0]}}; got {spec!r}")
@@ -50,15 +50,15 @@ def move_from(spec: Spec, shapes: Shapes | None) -> Move:
     except UnknownChoice as error:
         raise WeightsMismatch(str(error)) from None
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        why = f"{error} is not said" if isinstance(error, KeyError) else error
+        why = f"{error} is missing" if isinstance(error, KeyError) else error
         raise WeightsMismatch(f"the move {name} = {value!r} cannot be read: {why}") from error
 
 
 def moves_from(specs: list[Spec], shapes: Shapes | None) -> tuple[Move, ...]:
-    """A list of such tables, each completed by the shapes that the one before it gives.
+    """Read a list of such tables, each completed by the output shapes of the one before.
 
     Raises:
-        WeightsMismatch: as `move_from`, and for shapes that a move cannot take.
+        WeightsMismatch: as for `move_from`, and for shapes that a move cannot take.
     """
     if not isinstance(specs, list | tuple):
         raise WeightsMismatch(f"moves are a list, as in [{{permute = [1, 0]}}]; got {specs!r}")
@@ -71,7 +71,7 @@ def moves_from(specs: list[Spec], shapes: Shapes | None) -> tuple[Move, ...]:
 
 
 def spec_of(move: Move) -> Spec:
-    """A move as data, complete: `move_from` reads it back whatever the shapes."""
+    """Write a move as complete data: `move_from` reads it back without shapes."""
     match move:
         case Permute():
             return {"permute": list(move.axes)}
@@ -107,7 +107,7 @@ def _branch(branch: Branch) -> Spec:
 
 
 def fold_from(value: Any) -> Fold:
-    """A fold: ``[channels, *spatial]`` of the inputs (axis 1) of a torch Linear, channels first to channels last."""
+    """A fold for the inputs (axis 1) of a torch Linear, from ``[channels, *spatial]`` to channels last."""
     if isinstance(value, dict):
         return Fold(_number(value["axis"]), _numbers(value["shape"]), _numbers(value["order"]))
     shape = _numbers(value)
@@ -173,7 +173,7 @@ def _split(value: Any, shapes: Shapes | None) -> Split:
         return Split(axis, _numbers(given["sizes"]))
     parts, size = _number(given["parts"]), _known(shapes)[0][axis]
     if parts < 1 or size % parts:
-        raise ValueError(f"{size} elements along axis {axis} are not {parts} equal parts")
+        raise ValueError(f"{size} elements along axis {axis} cannot be split into {parts} equal parts")
     return Split(axis, (size // parts,) * parts)
 
 
@@ -191,9 +191,9 @@ def _of_scales(move: Widen | Narrow) -> Spec:
 
 def _by_scales(name: str, given: Any, shapes: Shapes | None) -> Widen | Narrow:
     if not isinstance(given, dict):
-        raise ValueError('it says the dtypes, as in {from = "float8_e4m3fn", to = "bfloat16"}')
+        raise ValueError('it needs both dtypes, as in {from = "float8_e4m3fn", to = "bfloat16"}')
     if unknown := sorted(set(given) - {"from", "to", "blocks", "scales", "scaled", "factor"}):
-        raise ValueError(f"there is no {', '.join(unknown)}")
+        raise ValueError(f"unknown key {', '.join(unknown)}")
     ends = (given["to"], given["from"]) if name == "widen" else (given["from"], given["to"])
     scaled = given.get("scaled", "float32")
     if not all(isinstance(each, str) for each in (*ends, scaled)):
@@ -216,7 +216,7 @@ def _each(value: Any, shapes: Shapes | None) -> EachBranch:
 
 
 def _axis_and(value: Any, other: str) -> tuple[int, Any]:
-    """The axis, alone or in a table, and what a table says beside it."""
+    """The axis, alone or in a table, and the table's other value."""
     if isinstance(value, dict):
         return _number(value["axis"]), value.get(other)
     return _number(value), None
@@ -224,7 +224,7 @@ def _axis_and(value: Any, other: str) -> tuple[int, Any]:
 
 def _known(shapes: Shapes | None) -> Shapes:
     if not shapes:
-        raise ValueError("the shapes that would complete it are not known here; write it out, with its sizes or count")
+        raise ValueError("the shapes that would complete it are not known here; write its sizes or count out")
     return shapes
 
 

@@ -23,7 +23,7 @@ from port.moves.move import (
 
 @dataclass(frozen=True)
 class Split:
-    """One array into several, along an axis that is there."""
+    """Split one array into several, along an existing axis."""
 
     axis: int
     sizes: tuple[int, ...]
@@ -60,7 +60,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Join:
-    """Several arrays into one, along an axis that is there."""
+    """Concatenate several arrays along an existing axis."""
 
     axis: int
     sizes: tuple[int, ...]
@@ -80,7 +80,7 @@ class Join:
             wanted = (*first[: self.axis], size, *first[self.axis + 1 :])
             if not 0 <= self.axis < len(first) or shape != wanted:
                 raise WeightsMismatch(
-                    f"{self} needs arrays of these sizes along that axis, alike along the others, got shapes {shapes}"
+                    f"{self} needs arrays of these sizes along that axis, equal along the others, got shapes {shapes}"
                 )
         return ((*first[: self.axis], sum(self.sizes), *first[self.axis + 1 :]),)
 
@@ -95,7 +95,7 @@ class Join:
             low, high = max(box[self.axis].start - begin, 0), min(box[self.axis].stop - begin, size)
             needs.append(along(box, self.axis, range(low, high)) if low < high else None)
             begin += size
-        if not any(needs):  # a box of no element still has a dtype
+        if not any(needs):  # an empty box still has a dtype
             needs[0] = along(box, self.axis, range(0))
         sizes = tuple(len(need[self.axis]) for need in needs if need is not None)
         return Restriction(tuple(needs), Join(self.axis, sizes))
@@ -109,7 +109,7 @@ class Join:
 
 @dataclass(frozen=True)
 class Stack:
-    """Several arrays of one shape into one, along a new axis: separate layers into the layers of a scan."""
+    """Stack arrays of equal shape along a new axis: separate layers into the layers of a scan."""
 
     axis: int
     count: int
@@ -133,7 +133,7 @@ class Stack:
         if box is None:
             return Restriction((None,) * self.count, lambda arrays: ())
         each = (*box[: self.axis], *box[self.axis + 1 :])
-        if not box[self.axis]:  # a box of no element still has a dtype
+        if not box[self.axis]:  # an empty box still has a dtype
             stacked = Stack(self.axis, 1)
             return Restriction(
                 (each, *(None,) * (self.count - 1)),
@@ -151,7 +151,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Unstack:
-    """One array into several, an axis less each."""
+    """Split one array into several along an axis, which is removed."""
 
     axis: int
     count: int
@@ -162,7 +162,7 @@ class Unstack:
     def __call__(self, arrays: Arrays) -> Arrays:
         self.shapes(tuple(array.shape for array in arrays))
         along = namespace(arrays[0]).moveaxis(arrays[0], self.axis, 0)
-        # Without the dots, a vector's elements would be no arrays.
+        # Without the ellipsis, a vector's elements would be scalars, not arrays.
         return tuple(along[place, ...] for place in range(self.count))
 
     def shapes(self, shapes: Shapes) -> Shapes:

@@ -1,4 +1,4 @@
-"""Moves for one parameter that stands under several names, and for several that Flax keeps as their sum."""
+"""Moves for one parameter under several names, and for several parameters that Flax keeps as their sum."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from port.moves.move import Arrays, Shapes, at_least_one, count_of, equal_shape,
 
 @dataclass(frozen=True)
 class Tie:
-    """Several names of one tensor into one: torch's state dict lists a tied weight under each, Flax holds it once."""
+    """Merge several names of one tensor: torch's state dict lists a tied weight under each name, Flax holds it once."""
 
     count: int
 
@@ -25,7 +25,7 @@ class Tie:
         first = arrays[0]
         for array in arrays[1:]:
             if array is not first and not _same_bits(array, first):
-                raise WeightsMismatch(f"{self}: the tensors differ, and the other side has one place for all of them")
+                raise WeightsMismatch(f"{self}: the tensors differ, and the other side stores only one of them")
         return (first,)
 
     def shapes(self, shapes: Shapes) -> Shapes:
@@ -44,7 +44,7 @@ class Tie:
 
 @dataclass(frozen=True)
 class Copy:
-    """One tensor under several names."""
+    """Copy one tensor to several names."""
 
     count: int
 
@@ -71,9 +71,9 @@ class Copy:
 
 @dataclass(frozen=True)
 class Sum:
-    """Several arrays into their sum: torch's two biases of a recurrent cell, of which Flax keeps one.
+    """Add several arrays: torch's two biases of a recurrent cell, of which Flax keeps one.
 
-    The way back gives the sum to the first and zeros to the others: the same function, not the same bits.
+    The way back assigns the sum to the first and zeros to the others: the same function, not the same bits.
     """
 
     count: int
@@ -86,7 +86,7 @@ class Sum:
         total = same_dtype(self, arrays)[0]
         for array in arrays[1:]:
             total = total + array
-        return (np.asarray(total),)  # numpy adds arrays without axes to a scalar that is none
+        return (np.asarray(total),)  # the sum of 0-d numpy arrays is a scalar, not an array
 
     def shapes(self, shapes: Shapes) -> Shapes:
         return (equal_shape(self, shapes, self.count),)
@@ -104,7 +104,7 @@ class Sum:
 
 @dataclass(frozen=True)
 class Addends:
-    """One array into several that sum to it: itself and zeros."""
+    """Turn one array into several that add up to it: itself and zeros."""
 
     count: int
 
@@ -123,7 +123,7 @@ class Addends:
         first, others = wanted[0], kept(wanted[1:])
         if not kept(wanted):
             return Restriction((None,), lambda arrays: ())
-        # Of zeros the array tells the dtype, and one element of it is enough.
+        # The zeros need only the array's dtype: one element is enough.
         need = tuple(range(min(1, size)) for size in shapes[0]) if first is None else first
 
         def make(arrays: Arrays) -> Arrays:
@@ -140,7 +140,7 @@ class Addends:
 
 
 def _same_bits(one: np.ndarray, other: np.ndarray) -> bool:
-    """Bits, not values: NaN is not equal to itself. What is large is compared in place."""
+    """Compare bits, not values: NaN is not equal to itself. Large arrays are compared in place."""
     if one.dtype != other.dtype:
         return False
     return np.array_equal(_bytes(one), _bytes(other))

@@ -1,9 +1,9 @@
-"""A torch optimizer with its groups, scheduler and state as an optax transformation and its state; both ways.
+"""Converts a torch optimizer with its groups, scheduler and state to an optax transformation and its state, and back.
 
 To optax (`from_torch`): its groups and their parameters' names are read (`reading`, `naming`, `complete`), its
-schedulers (`together`, `epochs`), all is put together as an expression (`assembling`, `layout`), and the state is
-filled (`contents`, `state`, `memory`). Back (`into_torch`): the state is read part by part (`parts`), seen from
-torch's parameters (`held`), and the schedulers are brought to their place (`placing`). From a checkpoint (`moving`):
+schedulers (`together`, `epochs`), everything is assembled into an expression (`assembling`, `layout`), and the state is
+filled (`contents`, `state`, `memory`). Back (`into_torch`): the state is read part by part (`parts`), viewed from
+torch's parameters (`held`), and the schedulers are set to their positions (`placing`). From a checkpoint (`moving`):
 `saved`, `saved_scheduler`, `state_dicts`, and into a file, `checkpoints`. By name alone: `named`, `names`, `options`.
 Averages of the weights: `averaged`.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from port.optim.layout import in_torch_layout
     from port.optim.named import by_name
 
-# Names alone need no jax; a trainer in torch asks for no more.
+# Names alone need no jax; a torch trainer uses no more.
 _HOMES = {
     "averaged_state": "port.optim.averaged",
     "by_name": "port.optim.named",

@@ -1,4 +1,4 @@
-"""The optax expression of a whole torch optimizer: its groups, schedules, clipping and accumulation."""
+"""Assembles the optax expression of a whole torch optimizer: its groups, schedules, clipping and accumulation."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
 
 @dataclass(frozen=True)
 class Around:
-    """What stands around the optimizer's own step.
+    """Options for what surrounds the optimizer's own step.
 
     Attributes:
-        clip_norm: torch's clip_grad_norm_: the largest norm.
+        clip_norm: the maximum norm of torch's clip_grad_norm_.
         norm_type: its kind of norm.
-        clip_value: torch's clip_grad_value_: the largest value.
-        accumulate: micro-batches of one update.
+        clip_value: the maximum value of torch's clip_grad_value_.
+        accumulate: micro-batches per update.
         accumulate_mean: whether their gradients are averaged; torch sums them.
-        steps_per_epoch: updates between two steps of the scheduler; None where it is stepped with every update.
+        steps_per_epoch: updates between two steps of the scheduler; None if it is stepped with every update.
         steps: for how many steps of the scheduler a schedule without a formula is tabulated.
-        step: how many updates there were since the scheduler was made; None where the optimizer's count tells.
+        step: the number of updates since the scheduler was made; None to use the optimizer's count.
 
     Raises:
-        UsageError: an option that is no number of its kind.
+        UsageError: an option has a value of the wrong kind.
     """
 
     clip_norm: float | None = None
@@ -75,14 +75,14 @@ class Around:
 
 @dataclass(frozen=True)
 class Assembly:
-    """The whole as an expression, and what its state is to be filled with.
+    """The whole optimizer as an expression, and what to fill its state with.
 
     Attributes:
-        expression: the optax transformation; of the mapping, where ``in_torch_layout``.
+        expression: the optax transformation; contains the mapping, if ``in_torch_layout``.
         groups: label → the parameters stepped alike.
-        labels: torch's name → label, of every parameter.
-        places: label → how many updates the schedule has seen; where there is one.
-        plateaus: label → where ReduceLROnPlateau stands.
+        labels: torch's name → label, for every parameter.
+        places: label → how many updates the schedule has seen; for labels with a schedule.
+        plateaus: label → the state of ReduceLROnPlateau.
         in_torch_layout: whether it works on torch's names and layouts.
     """
 
@@ -94,7 +94,7 @@ class Assembly:
     in_torch_layout: bool
 
     def build(self, mapping: Mapping) -> Any:
-        """The transformation itself."""
+        """Build the transformation."""
         built = self.expression.build()
         return built(mapping) if isinstance(self.expression, Function) else built
 
@@ -108,22 +108,22 @@ def assemble(
     prefix: str = "",
     held: Collection[str] = (),
 ) -> Assembly:
-    """Put the expression together.
+    """Assemble the expression.
 
     Args:
-        groups: what the torch optimizers hold.
+        groups: the groups of the torch optimizers.
         mapping: from torch's names to the Flax parameters' paths.
-        schedulers: torch's, of each optimizer; see `port.optim.together.together`.
+        schedulers: torch's schedulers, for each optimizer; see `port.optim.together.together`.
         around: clipping, accumulation, how the scheduler is stepped.
-        prefix: what stands before the mapping's paths in the tree of parameters.
-        held: the mapping's paths that are in the tree. `port.nn.Frozen` variables are there only if it was asked for.
+        prefix: the path before the mapping's paths in the tree of parameters.
+        held: the mapping's paths that are in the tree. `port.nn.Frozen` variables are there only if requested.
 
     Raises:
-        UsageError: a scheduler that cannot be said; groups that have to be one for LBFGS.
+        UsageError: a scheduler that has no counterpart; groups that must be one for LBFGS.
     """
     if any(group.pair.closure for group in groups) and replace(around, steps=None, step=None) != Around():
         raise UsageError(
-            "LBFGS evaluates the loss by itself, several times a step: there is no gradient to clip or to accumulate, "
+            "LBFGS evaluates the loss itself, several times per step: there is no gradient to clip or to accumulate, "
             "and no epoch in between; leave those options out"
         )
     entries = [
@@ -157,7 +157,7 @@ def assemble(
 def _stepped(
     group: ParameterGroup, scheduler: Scheduler | WithPlateau | ByHand | None, around: Around
 ) -> tuple[Expression, int | None, Plateau | None]:
-    """A group's chain with its schedule, and where that stands."""
+    """A group's chain with its schedule, and the schedule's position."""
     from torch.optim.lr_scheduler import ReduceLROnPlateau
 
     pair, options = group.pair, dict(group.options)
@@ -167,7 +167,7 @@ def _stepped(
         return _on_plateau(group, scheduler, around)
     if isinstance(scheduler, ByHand):
         if around.steps_per_epoch is not None:
-            raise UsageError("schedule= is a function of the update: steps_per_epoch is a scheduler's, leave it out")
+            raise UsageError("schedule= is a function of the update: steps_per_epoch is for schedulers, leave it out")
         scheduled = scheduler.scheduled(group.index, steps=around.steps, step=around.step)
     else:
         scheduled = schedule_of(scheduler, group.index, steps=around.steps)
@@ -181,7 +181,7 @@ def _stepped(
     options["lr"] = Reference("learning_rate")
     if momentum is not None:
         if pair.schedules_momentum is None:
-            raise UsageError(f"{pair.torch} has no momentum for the scheduler to cycle; take cycle_momentum=False")
+            raise UsageError(f"{pair.torch} has no momentum for the scheduler to cycle; pass cycle_momentum=False")
         if pair.schedules_momentum == "betas":
             given["b1"], options["betas"] = momentum, (Reference("b1"), options["betas"][1])
         else:
@@ -193,7 +193,7 @@ def _stepped(
 def _on_plateau(
     group: ParameterGroup, scheduler: Scheduler | WithPlateau, around: Around
 ) -> tuple[Expression, int | None, Plateau]:
-    """The same where ReduceLROnPlateau lowers the rate, with another scheduler beside it or without."""
+    """The same with ReduceLROnPlateau, alone or beside another scheduler."""
     inner = Function(("learning_rate",), group.pair.chain({**group.options, "lr": Reference("learning_rate")}))
     if not isinstance(scheduler, WithPlateau):
         plateau = plateau_of(scheduler, group.index)
@@ -237,7 +237,7 @@ def _clipped(optimizer: Expression, paths: Named[str, str], around: Around) -> E
     if around.clip_value is not None:
         clips.append(Expression("optax.clip", (around.clip_value,)))
     if clips and around.clip_norm is not None and FROZEN in paths.values():
-        # In torch what is frozen has no gradient, and no part in the norm.
+        # In torch frozen parameters have no gradient, and do not count in the norm.
         trained = {path: label if label == FROZEN else "trained" for path, label in paths.items()}
         transforms = {"trained": Expression("optax.identity"), FROZEN: Expression("optax.set_to_zero")}
         clips.insert(0, Expression("optax.partition", (transforms, _labelled(transforms, trained))))

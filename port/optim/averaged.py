@@ -1,4 +1,4 @@
-"""torch's AveragedModel, SWA or EMA, in the middle of a run: to JAX, where `port.transforms` goes on, and back."""
+"""Converts torch's AveragedModel, SWA or EMA, in the middle of a run: to `port.transforms`, and back."""
 
 from __future__ import annotations
 
@@ -23,27 +23,29 @@ if TYPE_CHECKING:
 
 
 def averaged_state(averaged_model: AveragedModel, *, params: Any, mapping: Mapping) -> TorchAverageState:
-    """What an AveragedModel holds, for `swa_average` or `ema_average` to go on with::
+    """Convert an AveragedModel to the state that `swa_average` or `ema_average` continues from.
+
+    ::
 
         state = port.optim.averaged_state(averaged_model, params=params, mapping=mapping)
-        average = port.transforms.ema_average(0.999)  # torch's avg_fn is no part of its state
+        average = port.transforms.ema_average(0.999)  # torch's avg_fn is not part of its state
         state = average.update(params, state)  # after each optimizer step
 
-    Without ``use_buffers`` torch does not average the buffers (running statistics), it copies those of the model at
-    every update: in JAX they are with the model, and no part of the average.
+    Without ``use_buffers`` torch does not average the buffers (running statistics), but copies the model's at every
+    update: in JAX they belong to the model, and are not part of the average.
 
     Args:
-        averaged_model: torch's, at any step of a run.
-        params: what is averaged in JAX: the Flax parameters (a tree of arrays, an `nnx.State`, or variables that hold
-            them under ``params``); with ``use_buffers=True`` the running statistics too, in the same `nnx.State` or
-            under ``batch_stats``. Their values do not matter.
+        averaged_model: torch's AveragedModel, at any step of a run.
+        params: the tree that is averaged in JAX: the Flax parameters (a tree of arrays, an `nnx.State`, or variables
+            with them under ``params``); with ``use_buffers=True`` also the running statistics, in the same `nnx.State`
+            or under ``batch_stats``. Their values do not matter.
         mapping: from torch's names to the Flax paths, as `port.mapping.between` makes it of the model itself.
 
     Returns:
         The average like ``params``, in their dtypes; ``n_averaged`` in int32.
 
     Raises:
-        UsageError: no AveragedModel; buffers that only one side averages.
+        UsageError: not an AveragedModel; buffers that only one side averages.
         WeightsMismatch: an average of another model: everything missing, unexpected or mis-shaped, in one message.
     """
     averaged = _averaged_model(averaged_model)
@@ -55,22 +57,22 @@ def averaged_state(averaged_model: AveragedModel, *, params: Any, mapping: Mappi
 
 
 def load_averaged_model(averaged_model: AveragedModel, state: TorchAverageState, *, mapping: Mapping) -> None:
-    """Fill an AveragedModel with an average made in JAX, in place, each tensor in the dtype that it has there.
+    """Fill an AveragedModel with an average made in JAX, in place, keeping each tensor's dtype.
 
-    What is not averaged stays as it is: frozen parameters that the average does not hold; without ``use_buffers`` the
-    buffers, which torch copies from the model with the next update (before that, copy them yourself or call torch's
-    ``update_bn``); ``num_batches_tracked``, where Flax does not have it. Of several tensors that are one sum in Flax,
-    the first is given all of it.
+    What is not averaged is not changed: frozen parameters that the average does not contain; without ``use_buffers``
+    the buffers, which torch copies from the model with the next update (before that, copy them yourself or call torch's
+    ``update_bn``); ``num_batches_tracked``, if Flax does not have it. Of several tensors that are one sum in Flax, the
+    first gets all of it.
 
     Args:
-        averaged_model: torch's, of the same model.
+        averaged_model: torch's AveragedModel, of the same model.
         state: the average, as `averaged_state` makes it.
         mapping: from torch's names to the Flax paths, as `port.mapping.between` makes it of the model itself.
 
     Raises:
-        UsageError: no AveragedModel, no `TorchAverageState`; buffers that only one side averages.
+        UsageError: not an AveragedModel, not a `TorchAverageState`; buffers that only one side averages.
         WeightsMismatch: an average of another model: everything missing, unexpected or mis-shaped, in one message. The
-            AveragedModel is then as it was.
+            AveragedModel is not changed in this case.
     """
     from port.weights.torch import fill
 
@@ -82,7 +84,7 @@ def load_averaged_model(averaged_model: AveragedModel, state: TorchAverageState,
         )
     count = np.asarray(state.n_averaged)
     if count.shape or count.dtype.kind not in "iu":
-        raise WeightsMismatch(f"n_averaged is one whole number, and not {count.dtype} of shape {count.shape}")
+        raise WeightsMismatch(f"n_averaged must be one whole number, got {count.dtype} of shape {count.shape}")
     carried = _carried(averaged, state.average, mapping).inverse()
     with opened(averaged.module) as held, opened(carried(_leaves(state.average))) as given:
         staying = held.renamed({name: name for name in held if name not in given})
@@ -91,20 +93,20 @@ def load_averaged_model(averaged_model: AveragedModel, state: TorchAverageState,
 
 
 def _averaged_model(given: Any) -> AveragedModel:
-    """The AveragedModel itself, where DistributedDataParallel or torch.compile has wrapped it."""
+    """Unwrap the AveragedModel from DistributedDataParallel or torch.compile."""
     from torch.optim.swa_utils import AveragedModel
 
     averaged = unwrapped(given)
     if not isinstance(averaged, AveragedModel):
         raise UsageError(
-            f"expected a torch.optim.swa_utils.AveragedModel, got {described(given)}; give the AveragedModel itself, "
-            "not the model in it; the weights alone go over with port.to_flax"
+            f"expected a torch.optim.swa_utils.AveragedModel, got {described(given)}; pass the AveragedModel itself, "
+            "not the model in it; port.to_flax converts the weights alone"
         )
     return averaged
 
 
 def _carried(averaged: AveragedModel, tree: Any, mapping: Mapping) -> Mapping:
-    """From the names of what torch averages to the paths in the tree, each tensor's shape known.
+    """Map the names of what torch averages to paths in the tree, with each tensor's shape.
 
     Raises:
         UsageError: buffers that only one side averages.
@@ -134,7 +136,7 @@ def _carried(averaged: AveragedModel, tree: Any, mapping: Mapping) -> Mapping:
 
 
 def _placed(mapping: Mapping, paths: Collection[str]) -> list[Entry]:
-    """The entries with their targets as they stand in a tree: variables have them under their collections."""
+    """The entries with their targets' paths in a tree: variables have them under their collections."""
     known = {target for entry in mapping.entries for target in entry.targets}
     collections = {entry.collection for entry in mapping.entries}
     if known.intersection(paths) or not {path.partition(".")[0] for path in paths} <= collections:
@@ -146,19 +148,19 @@ def _placed(mapping: Mapping, paths: Collection[str]) -> list[Entry]:
 
 
 def _check_averaged(averaged: AveragedModel, of_buffers: list[Entry], paths: Collection[str]) -> None:
-    """Refuse an average of buffers on one side alone."""
+    """Raise if only one side averages the buffers."""
     targets = [target for entry in of_buffers for target in entry.targets]
     if not targets or averaged.use_buffers == any(target in paths for target in targets):
         return
     names = ", ".join(source for entry in of_buffers for source in entry.sources)
     if averaged.use_buffers:
         raise UsageError(
-            f"the AveragedModel averages its buffers too (use_buffers=True: {names}), and the tree has only "
-            "parameters: give the variables with batch_stats, or nnx.state(model, (nnx.Param, nnx.BatchStat))"
+            f"the AveragedModel averages its buffers too (use_buffers=True: {names}), but the tree has only "
+            "parameters: pass the variables with batch_stats, or nnx.state(model, (nnx.Param, nnx.BatchStat))"
         )
     raise UsageError(
         f"the AveragedModel does not average its buffers (use_buffers=False: {names}), it copies them from the model, "
-        "and the tree has them: give the parameters alone, or make it with use_buffers=True"
+        "but the tree has them: pass the parameters alone, or make it with use_buffers=True"
     )
 
 

@@ -1,4 +1,4 @@
-"""A learning rate that the training loop sets itself, each step: ``for group in optimizer.param_groups: …``."""
+"""A learning rate that the training loop itself sets at each step: ``for group in optimizer.param_groups: …``."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class ByHand:
     """A function from the step, counted from 0, to the learning rate of every group.
 
     Attributes:
-        function: the user's.
-        optimizer: torch's, whose groups it is set in.
+        function: the user's function.
+        optimizer: the torch optimizer in whose groups the loop sets the rate.
 
     Raises:
-        UsageError: no function.
+        UsageError: ``function`` is not callable.
     """
 
     function: Callable[[int], float]
@@ -43,24 +43,24 @@ class ByHand:
             )
 
     def scheduled(self, group: int, *, steps: int | None, step: int | None) -> Scheduled:
-        """The schedule of a group, and where it stands.
+        """Make a group's schedule, and its position.
 
         Args:
-            group: its number.
-            steps: for how many steps the function is called, where JAX cannot trace it.
-            step: the number of updates so far; None: as the optimizer counts them.
+            group: the group's number.
+            steps: for how many steps to call the function, if JAX cannot trace it.
+            step: the number of updates so far; None to use the optimizer's count.
 
         Raises:
-            UsageError: the number of updates is not known; a function that needs ``steps``; a group whose rate is not
-                the function's.
+            UsageError: the number of updates is not known; a function that needs ``steps``; a group whose rate does
+                not match the function.
         """
-        # Whether one that keeps no count was stepped at all, nothing tells: no scheduler has marked it.
+        # For an optimizer that keeps no count, nothing shows whether it was stepped: no scheduler has marked it.
         counts = pair_of_optimizer(self.optimizer).counts
         count = step if step is not None or not counts else counted_updates(self.optimizer, 0)
         if count is None:
             raise UsageError(
-                f"{name_of(type(self.optimizer))} does not count its updates: give step=, the number of them so far, "
-                "0 before the first, which is the step that the schedule is asked for next"
+                f"{name_of(type(self.optimizer))} does not count its updates: pass step=, the number of them so far, "
+                "0 before the first, which is the next step to evaluate the schedule at"
             )
         self._check_group_count(group, count)
         return Scheduled(self._expression(steps, count), None, count)
@@ -68,34 +68,34 @@ class ByHand:
     def _expression(self, steps: int | None, count: int) -> Expression:
         name = getattr(self.function, "__name__", "schedule")
         if steps is not None and steps <= count:
-            raise UsageError(f"steps={steps}, but there were {count} updates already: give those of the whole training")
+            raise UsageError(f"steps={steps}, but there were {count} updates already: pass the whole training's steps")
         made = expression_of("by_function", self.function, steps)
         if made is not None:
             return made
         if steps is None:
             if spelled_function(self.function) is None:
                 raise UsageError(
-                    f"{name} is no function of a module's own, so its values are written out: give steps=, the number "
+                    f"{name} is not a module-level function, so its values are written out: give steps=, the number "
                     "of steps in the whole training"
                 )
             raise UsageError(
                 f"{name} cannot be traced by JAX (an if on the step, or math): give steps=, the number of steps in the "
                 "whole training, for which it is then called beforehand; or write it with jnp.where and jnp"
             )
-        if name.isidentifier():  # one that is defined within another: it is at hand where it is used
+        if name.isidentifier():  # a nested function is in scope where it is used
             return Expression("port.transforms.by_function", (Given(self.function, name),), {"steps": steps})
         return Expression("port.transforms.tabulated", (np.array([self._rate(n) for n in range(steps)]),))
 
     def _check_group_count(self, group: int, count: int) -> None:
-        """A rate that is set by hand is that of the last step, or already of the next."""
+        """Check that a rate set by hand is that of the last step, or already of the next."""
         present = float(self.optimizer.param_groups[group]["lr"])
         told = [self._rate(step) for step in (count - 1, count) if step >= 0]
         if count and not any(math.isclose(present, rate, rel_tol=1e-6) for rate in told):
             name = getattr(self.function, "__name__", "the schedule")
             raise UsageError(
-                f"group {group} has the rate {present:.9g} after {count} updates; {name} gives {told[0]:.9g} at "
-                f"step {count - 1} and {told[-1]:.9g} at step {count}: give the function that the loop sets every "
-                "group's rate by, and step= where it counts otherwise than the optimizer"
+                f"group {group} has the rate {present:.9g} after {count} updates; {name} returns {told[0]:.9g} at "
+                f"step {count - 1} and {told[-1]:.9g} at step {count}: pass the function by which the loop sets every "
+                "group's rate, and step= if it counts differently from the optimizer"
             )
 
     def _rate(self, step: int) -> float:
@@ -107,13 +107,13 @@ class ByHand:
 
 
 def with_function(schedulers: list[Any], optimizers: list[Any], function: Any) -> list[Any]:
-    """Each optimizer's scheduler: the function's, where one is given.
+    """Combine each optimizer's scheduler with the function, if one is passed.
 
     Raises:
-        UsageError: both a function and a scheduler.
+        UsageError: both a function and a scheduler are passed.
     """
     if function is None:
         return schedulers
     if any(scheduler is not None for scheduler in schedulers):
-        raise UsageError("schedule= and scheduler= both say the learning rate: give the one that sets it")
+        raise UsageError("schedule= and scheduler= both set the learning rate: pass only the one that sets it")
     return [ByHand(function, optimizer) for optimizer in optimizers]

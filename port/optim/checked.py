@@ -1,4 +1,4 @@
-"""The options that a person gives, as Python's own numbers: what is none, or cannot be right, is refused."""
+"""Validates the user's options and converts them to Python numbers."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from port.errors import UsageError
 
 
 def number(name: str, given: Any) -> float:
-    """A number of 0 or more.
+    """Convert to a number of 0 or more.
 
     Args:
-        name: the option's.
+        name: the option's name, for the error message.
         given: a number, or a scalar of numpy, torch or jax.
 
     Raises:
-        UsageError: anything else.
+        UsageError: ``given`` is anything else.
     """
     value = _plain(given)
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise UsageError(f"{name} is a number of 0 or more; got {given!r}")
+        raise UsageError(f"{name} must be a number of 0 or more; got {given!r}")
     return value
 
 
 def order(name: str, given: Any) -> float:
-    """The order of a norm: any number, infinity also as ``"inf"``, as torch takes it.
+    """Convert to the order of a norm: any number, infinity also as ``"inf"``, as in torch.
 
     Raises:
-        UsageError: anything else.
+        UsageError: ``given`` is anything else.
     """
     value = _plain(given)
     try:
@@ -36,36 +36,36 @@ def order(name: str, given: Any) -> float:
     except ValueError:
         value = math.nan
     if math.isnan(value):
-        raise UsageError(f'{name} is the order of a norm: 2.0, 1.0 or "inf", for instance; got {given!r}')
+        raise UsageError(f'{name} must be the order of a norm: 2.0, 1.0 or "inf", for instance; got {given!r}')
     return float(value)
 
 
 def whole(name: str, given: Any, *, least: int) -> int:
-    """A whole number.
+    """Convert to a whole number.
 
     Args:
-        name: the option's.
+        name: the option's name, for the error message.
         given: an integer, or a scalar of numpy, torch or jax.
-        least: the least that it may be.
+        least: the smallest value allowed.
 
     Raises:
-        UsageError: anything else.
+        UsageError: ``given`` is anything else.
     """
     value = _plain(given)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UsageError(f"{name} is a whole number, {least} or more; got {given!r}")
+        raise UsageError(f"{name} must be a whole number, {least} or more; got {given!r}")
     return value
 
 
 def flag(name: str, given: Any) -> bool:
-    """True or False.
+    """Check for True or False.
 
     Raises:
-        UsageError: anything else.
+        UsageError: ``given`` is anything else.
     """
     value = _plain(given)
     if not isinstance(value, bool):
-        raise UsageError(f"{name} is True or False; got {given!r}")
+        raise UsageError(f"{name} must be True or False; got {given!r}")
     return value
 
 

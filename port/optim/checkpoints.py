@@ -1,4 +1,4 @@
-"""An optax state in a file of Flax variables, beside the parameters."""
+"""Saves an optax state in a file of Flax variables, beside the parameters."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from port.weights.checkpoint import open_checkpoint
 from port.weights.tensors import Tensor
 
 COLLECTION = "opt_state"
-"""Where a file of Flax variables has the optimizer's state, beside ``params``."""
+"""The key of the optimizer's state in a file of Flax variables, beside ``params``."""
 
 
 def state_tensors(opt_state: Any, step: int | None = None) -> list[Tensor]:
-    """An optax state as tensors of a file, under ``opt_state.…`` and its paths; and the step, as ``step``."""
+    """List an optax state as tensors of a file, under ``opt_state.…`` and its paths; and the step, as ``step``."""
     leaves = jax.tree_util.tree_leaves_with_path(opt_state)
     arrays = {f"{COLLECTION}.{path_of(keys)}": np.asarray(leaf) for keys, leaf in leaves}
     if step is not None:
@@ -28,15 +28,15 @@ def state_tensors(opt_state: Any, step: int | None = None) -> list[Tensor]:
 
 
 def load_opt_state(opt_state: Any, path: Path | str) -> Any:
-    """An optax state like the given one, with the values that a file has.
+    """Load an optax state from a file, with the structure of ``opt_state``.
 
     Args:
         opt_state: a fresh state of the transformation, ``optimizer.init(params)``.
-        path: what ``port convert --optimizer`` wrote.
+        path: a file written by ``port convert --optimizer``.
 
     Raises:
-        BrokenWeights: a file that cannot be read.
-        WeightsMismatch: the state of another transformation: everything missing, unexpected and mis-shaped, in one
+        BrokenWeights: the file cannot be read.
+        WeightsMismatch: the state is of another transformation: everything missing, unexpected and mis-shaped, in one
             message.
     """
     with open_checkpoint(path) as checkpoint:
@@ -50,7 +50,7 @@ def load_opt_state(opt_state: Any, path: Path | str) -> Any:
         for name in sorted(names & set(wanted)):
             shape = checkpoint.tensors[f"{COLLECTION}.{name}"].shape
             if shape != np.shape(wanted[name]):
-                wrong.append(f"{name}: its shape is {shape}, and {np.shape(wanted[name])} is expected")
+                wrong.append(f"{name}: its shape is {shape}, expected {np.shape(wanted[name])}")
         if wrong:
             raise WeightsMismatch(f"{path}: the state is not this optimizer's:\n  " + "\n  ".join(wrong))
         values = [

@@ -1,4 +1,4 @@
-"""Whether a torch optimizer's state is whole: all that its optax state has a place for is kept of each parameter."""
+"""Checks that a torch optimizer's state is complete: each parameter has everything that its optax state stores."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def refuse_incomplete(optimizer: torch.optim.Optimizer, names: Names) -> None:
-    """See that each parameter's state has all that its optimizer's options ask for, or nothing at all.
+    """Check that each parameter's state has everything that its optimizer's options require, or nothing at all.
 
     Args:
-        optimizer: torch's.
-        names: of its parameters, group by group.
+        optimizer: torch's optimizer.
+        names: the names of its parameters, group by group.
 
     Raises:
-        WeightsMismatch: a state of which a part is missing.
+        WeightsMismatch: a part of a state is missing.
     """
     pair = pair_of_optimizer(optimizer)
-    if pair.closure:  # one state for all, of which torch makes each part when it needs it
+    if pair.closure:  # one state for all, whose parts torch creates when it needs them
         return
     for group, named in zip(optimizer.param_groups, names, strict=True):
         held = {
@@ -44,13 +44,13 @@ def refuse_incomplete(optimizer: torch.optim.Optimizer, names: Names) -> None:
             if missing := sorted(keys - held[name]):
                 raise WeightsMismatch(
                     f"{name}: the optimizer's state of it lacks {', '.join(missing)}, without which {pair.torch} with "
-                    f"these options cannot go on; it holds {', '.join(sorted(held[name]))}: give the whole state of "
-                    "this optimizer, or an optimizer without any, which begins anew"
+                    f"these options cannot continue; it has {', '.join(sorted(held[name]))}: pass the whole state of "
+                    "this optimizer, or an optimizer without any, which starts anew"
                 )
 
 
 def kept_keys(pair: OptimizerPair, group: dict[str, Any], shapes: Shapes) -> dict[str, set[str]]:
-    """torch's keys in the state of each parameter: those of the fields that the chain's state has for it."""
+    """torch's keys in each parameter's state: those of the fields that the chain's state has for it."""
     kept: dict[str, set[str]] = {name: {STEP} if pair.counts else set() for name in shapes}
     if not shapes:
         return kept
@@ -61,6 +61,6 @@ def kept_keys(pair: OptimizerPair, group: dict[str, Any], shapes: Shapes) -> dic
             if field in pair.flags or key == STEP:
                 continue
             for keys, _ in jax.tree_util.tree_leaves_with_path(getattr(part, field)):
-                for name in (path_of(keys),) if keys else shapes:  # a scalar is each one's
+                for name in (path_of(keys),) if keys else shapes:  # a scalar belongs to each parameter
                     kept[name].add(key)
     return kept

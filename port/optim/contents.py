@@ -1,4 +1,4 @@
-"""What a transformation's state is filled with, of the torch optimizers that it was made from."""
+"""The contents for a transformation's state, from the torch optimizers that it was made from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from port.pairs.schedules import Plateau
 
 
 def contents_of_torch(assembly: Assembly, mapping: Mapping) -> dict[str, Contents]:
-    """What torch's optimizers hold, by label."""
+    """The contents of torch's optimizers, by label."""
     return {
         label: Contents(
             group.pair,
@@ -34,7 +34,7 @@ def contents_of_torch(assembly: Assembly, mapping: Mapping) -> dict[str, Content
 
 
 def with_present_rates(state: Any, assembly: Assembly) -> Any:
-    """The state with the hyperparameters that torch has now, where a state shows them: a fresh one has the first."""
+    """Set a state's hyperparameters, if it has any, to torch's current ones: a fresh state has the initial ones."""
     alone = next(iter(assembly.groups), "")
 
     def present(keys: Any, part: Any) -> Any:
@@ -53,13 +53,13 @@ def with_present_rates(state: Any, assembly: Assembly) -> Any:
 
 
 def _rates(plateau: Plateau | None) -> dict[str, Any]:
-    """Where ReduceLROnPlateau stands, by the fields of its state."""
+    """The state of ReduceLROnPlateau, by field."""
     fields = ("learning_rate", "best", "num_bad_epochs", "cooldown_counter")
     return {} if plateau is None else {name: getattr(plateau, name) for name in fields}
 
 
 def _carried(arrays: dict[str, np.ndarray], assembly: Assembly, mapping: Mapping) -> dict[str, np.ndarray]:
-    """A moment in the layout of the state: every move of its weight is a move of it."""
+    """Convert a moment to the state's layout: every move of its weight applies to it."""
     if assembly.in_torch_layout:
         return arrays
     carried: dict[str, np.ndarray] = {}

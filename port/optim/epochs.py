@@ -1,4 +1,4 @@
-"""How many updates there were since a scheduler was made: where it is stepped once an epoch, it does not count them."""
+"""The number of updates since a scheduler was made, which it does not count if it is stepped once per epoch."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 def updates_since(scheduler: Scheduler, epochs: int, *, steps_per_epoch: int | None, step: int | None) -> int:
-    """The place of a schedule that counts updates.
+    """Compute the position of a schedule that counts updates.
 
-    It is one for all parameters of the optimizer, also for those that had no gradient in some of the updates. An
-    epoch's last update may be done while the scheduler is still to be stepped: the place is then the next epoch's
-    first, which is what the next update sees.
+    It is the same for all parameters of the optimizer, also for those that had no gradient in some of the updates. An
+    epoch's last update may be done while the scheduler has not been stepped yet: the position is then the next epoch's
+    first, which is what the next update uses.
 
     Args:
-        scheduler: torch's, with its optimizer.
-        epochs: how many steps it has taken.
-        steps_per_epoch: updates between two of them; None where it is stepped with every update.
-        step: the number of updates, if it is known; else it is the optimizer's own count.
+        scheduler: torch's scheduler, with its optimizer.
+        epochs: how many steps it has made.
+        steps_per_epoch: updates between two of them; None if it is stepped with every update.
+        step: the number of updates, if known; otherwise the optimizer's own count is used.
 
     Raises:
-        UsageError: no count, as SGD and Muon keep none; or a count at which the scheduler would stand elsewhere.
+        UsageError: no count, as for SGD and Muon; or a count that contradicts the scheduler's position.
     """
     if steps_per_epoch is None and step is None:
         return epochs
@@ -36,24 +36,24 @@ def updates_since(scheduler: Scheduler, epochs: int, *, steps_per_epoch: int | N
     if counted is None:
         raise UsageError(
             f"{type(scheduler.optimizer).__qualname__} does not count its updates, and the {name} only its own steps, "
-            f"{epochs} so far, {every} updates each: which of them is next is not known. Give step=, the number of "
+            f"{epochs} so far, {every} updates each: which of them is next is not known. Pass step=, the number of "
             "updates since the scheduler was made"
         )
     if not 0 <= counted - epochs * every <= every:
         count = f"step is {step}" if step is not None else f"the optimizer counts {counted} updates"
         raise UsageError(
             f"{count}, and the {name} has taken {epochs} steps of {every} updates each: expected {epochs * every} to "
-            f"{(epochs + 1) * every}. Give step=, the number of updates since the scheduler was made, where that was "
+            f"{(epochs + 1) * every}. Pass step=, the number of updates since the scheduler was made, if that was "
             "later than the optimizer, and steps_per_epoch=, the updates (not micro-batches) between its steps"
         )
     return counted
 
 
 def counted_updates(optimizer: torch.optim.Optimizer, epochs: int) -> int | None:
-    """How many updates an optimizer has made, whose scheduler has taken so many steps; None where nothing tells."""
+    """The number of updates of an optimizer whose scheduler has made that many steps; None if nothing counts them."""
     states = [state for state in optimizer.state.values() if state]
     if pair_of_optimizer(optimizer).counts:
         return max((int(state[STEP]) for state in states if STEP in state), default=0)
-    # A scheduler sees to it that its optimizer says whether it has been stepped.
+    # A scheduler makes its optimizer record whether it has been stepped.
     fresh = not states and epochs == 0 and not getattr(optimizer, "_opt_called", False)
     return 0 if fresh else None

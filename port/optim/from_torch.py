@@ -1,4 +1,4 @@
-"""`port.to_optax` and `port.optax_source`: torch optimizers as an optax transformation, and as its source."""
+"""`port.to_optax` and `port.optax_source`: convert torch optimizers to an optax transformation, or to its source."""
 
 from __future__ import annotations
 
@@ -46,51 +46,51 @@ def to_optax(
     steps: int | None = None,
     step: int | None = None,
 ) -> tuple[optax.GradientTransformationExtraArgs, Any]:
-    """A torch optimizer as an optax transformation and its state: the next update is the one torch would have made.
+    """Convert a torch optimizer to an optax transformation and its state, whose next update is the one of torch.
 
-    It is handed over between two updates: what ``.grad`` holds is no part of the optimizer, and is left behind. With
-    ``accumulate`` that is behind an update, before the first of the next micro-batches.
+    Convert between two updates: the contents of ``.grad`` are not part of the optimizer, and are not converted. With
+    ``accumulate`` that means after an update, before the first of the next micro-batches.
 
-    A learning rate that is a float32 tensor torch rounds with each step of its scheduler. With ``steps`` the rates are
-    written out as it makes them; without, and with ReduceLROnPlateau, they are the formula's. Adam and its kin, Adagrad
-    and Muon round what they compute with it, too (Adam's lr / (1 − b1ᵗ), AdamW's 1 − lr · decay); that is not followed.
-    Each rounding is up to 6e-8 of its value. A tensor of float64 is as good as a number.
+    If the learning rate is a float32 tensor, torch rounds it with each step of its scheduler. With ``steps`` the rates
+    are written out as torch computes them; otherwise, and with ReduceLROnPlateau, they are the formula's. Adam and its
+    variants, Adagrad and Muon also round what they compute with it (Adam's lr / (1 − b1ᵗ), AdamW's 1 − lr · decay);
+    that is not reproduced. Each rounding is up to 6e-8 of its value. A float64 tensor is equivalent to a number.
 
     Args:
-        optimizer: any of torch.optim's, at any step of a run; or several that share the parameters out, as Muon for the
+        optimizer: any of torch.optim's, at any step of a run; or several that divide the parameters, as Muon for the
             matrices and AdamW for the rest.
-        params: the Flax parameters: a tree of arrays, an `nnx.State`, or variables that hold them under ``params``.
+        params: the Flax parameters: a tree of arrays, an `nnx.State`, or variables with them under ``params``.
         mapping: from torch's names to the parameters' paths, as `port.mapping.between` makes it.
-        scheduler: torch's scheduler of this optimizer, where it stands; of several optimizers, those there are. Several
-            of one optimizer are given in the order in which they are stepped, one after the other.
-        schedule: in its place, a function from the update, counted from 0, to the learning rate of every group, where
-            the training loop sets it by hand. With ``if`` or ``math`` in it, it takes ``steps``.
-        model: the torch module that the optimizer trains. Needed only where its parameters cannot be told apart by
-            their names in the optimizer, their values, shapes and order.
-        clip_norm: the ``max_norm`` of `torch.nn.utils.clip_grad_norm_`, if gradients are clipped so.
+        scheduler: torch's scheduler of this optimizer, at its current position; for several optimizers, all schedulers.
+            Several of one optimizer are passed in the order in which they are stepped, one after the other.
+        schedule: instead, a function from the update, counted from 0, to the learning rate of every group, if the
+            training loop sets it by hand. If it contains ``if`` or ``math``, pass ``steps`` as well.
+        model: the torch module that the optimizer trains. Needed only if its parameters cannot be identified by their
+            names in the optimizer, their values, shapes and order.
+        clip_norm: the ``max_norm`` of `torch.nn.utils.clip_grad_norm_`, if gradients are clipped by it.
         norm_type: the kind of that norm.
-        clip_value: the value of `torch.nn.utils.clip_grad_value_`, if gradients are clipped so.
-        accumulate: how many calls of ``backward`` there are to one update.
+        clip_value: the value of `torch.nn.utils.clip_grad_value_`, if gradients are clipped by it.
+        accumulate: the number of calls of ``backward`` per update.
         accumulate_mean: whether the loss is divided by that number; torch sums gradients.
         steps_per_epoch: updates between two steps of the scheduler; by default it is stepped with every update.
-        steps: for how many of its steps a scheduler's or the schedule's Python function is called beforehand, where JAX
-            cannot trace it; or a scheduler is written out that has no formula, or moves a float32 tensor.
-        step: how many updates there were since the scheduler was made; by default the optimizer's count of them.
-            Needed with ``steps_per_epoch`` where it keeps none (SGD, Muon), or was stepped before it had the scheduler.
+        steps: for how many steps the Python function of a scheduler or the schedule is called beforehand, if JAX
+            cannot trace it; or a scheduler is written out that has no formula, or changes a float32 tensor.
+        step: the number of updates since the scheduler was made; by default the optimizer's count. Needed with
+            ``steps_per_epoch`` if the optimizer keeps none (SGD, Muon), or was stepped before it had the scheduler.
 
     Returns:
-        The transformation, and its state with torch's moments, counts and the schedule's place, in the dtypes of
-        ``params``. What is in no group, or requires no gradient, is not touched, weight decay included. What requires
-        one and has no state yet begins at step 0, as in torch. But where the loss does not depend on it, its gradient
-        is zero in JAX, and None in torch, which skips it: weight decay moves it in JAX alone, unless it is frozen
-        there (``requires_grad_(False)``).
+        The transformation, and its state with torch's moments, counts and the schedule's position, in the dtypes of
+        ``params``. Parameters in no group, or without requires_grad, are not changed, weight decay included. Those that
+        require a gradient and have no state yet start at step 0, as in torch. But if the loss does not depend on one,
+        its gradient is zero in JAX, and None in torch, which skips it: weight decay changes it only in JAX, unless it
+        is frozen there (``requires_grad_(False)``).
 
     Raises:
-        UsageError: an optimizer, a scheduler or options that have no counterpart; parameters that cannot be told apart.
-        WeightsMismatch: an optimizer of another model; a state of which a part is missing.
+        UsageError: an optimizer, a scheduler or options without a counterpart; parameters that cannot be identified.
+        WeightsMismatch: an optimizer of another model; a state with missing parts.
     """
     if params is None:
-        raise UsageError("expected the Flax parameters, got None: give params=nnx.state(model, nnx.Param)")
+        raise UsageError("expected the Flax parameters, got None: pass params=nnx.state(model, nnx.Param)")
     around = Around(clip_norm, norm_type, clip_value, accumulate, accumulate_mean, steps_per_epoch, steps, step)
     groups = read_all(optimizer, mapping, params, model)
     prefix = prefix_of(params, mapping)
@@ -119,16 +119,15 @@ def optax_source(
     steps: int | None = None,
     step: int | None = None,
 ) -> str:
-    """What `to_optax` builds, as the lines that a person would write: imports, and ``optimizer = …``.
+    """Return what `to_optax` builds as readable source: imports, and ``optimizer = …``.
 
-    The arguments are `to_optax`'s. Without a mapping it speaks of one group that trains everything, and a comment says
-    how many parameters torch does not train. Without ``params``
-    the parameters' paths are the mapping's: where they are told apart and are Linen's variables, which hold them under
-    ``params``, give the variables.
+    The arguments are `to_optax`'s. Without a mapping it covers one group that trains everything, and a comment says
+    how many parameters torch does not train. Without ``params`` the parameters' paths are the mapping's: if they are
+    distinguished and are Linen variables, which hold them under ``params``, pass the variables.
 
     Raises:
-        UsageError, WeightsMismatch: as `to_optax`; UsageError too for several groups without a mapping that names
-            their parameters.
+        UsageError, WeightsMismatch: as for `to_optax`; UsageError also for several groups without a mapping that
+            names their parameters.
     """
     around = Around(clip_norm, norm_type, clip_value, accumulate, accumulate_mean, steps_per_epoch, steps, step)
     if mapping is None:
@@ -150,7 +149,7 @@ def optax_source(
 
 
 def _frozen_remark(optimizer: Optimizers) -> list[str]:
-    """What the source cannot say without the parameters' names."""
+    """A comment on what the source cannot express without the parameters' names."""
     tensors = [tensor for one in several(optimizer) for group in one.param_groups for tensor in group["params"]]
     count = sum(not tensor.requires_grad for tensor in tensors)
     if not count:
@@ -159,17 +158,17 @@ def _frozen_remark(optimizer: Optimizers) -> list[str]:
 
 
 def _sorted(imports: list[str]) -> list[str]:
-    """Import lines as a formatter leaves them: ours behind the others'."""
+    """Sort import lines as a formatter does: ours after the others."""
     ours = [line for line in imports if line.startswith("from port")]
     others = [line for line in imports if line not in ours]
     return [*sorted(others), *([""] if ours and others else []), *sorted(ours)]
 
 
 def several(optimizer: Optimizers) -> list[torch.optim.Optimizer]:
-    """The optimizers, where one may stand for itself.
+    """Return the optimizers as a list; a single one may be passed alone.
 
     Raises:
-        UsageError: something that is no optimizer, or none at all.
+        UsageError: something that is not an optimizer, or an empty list.
     """
     from torch.optim import Optimizer
 
@@ -180,7 +179,7 @@ def several(optimizer: Optimizers) -> list[torch.optim.Optimizer]:
         if not isinstance(one, Optimizer):
             raise UsageError(
                 f"expected a torch optimizer, got {described(one)}; one is torch.optim.AdamW(model.parameters()), and "
-                "what a state dict holds is given to it by its load_state_dict"
+                "its load_state_dict loads what a state dict holds"
             )
     return given
 
@@ -188,19 +187,19 @@ def several(optimizer: Optimizers) -> list[torch.optim.Optimizer]:
 def rates_of(
     optimizer: Optimizers, scheduler: Schedulers, schedule: Callable[[int], float] | None
 ) -> Sequence[Scheduler | WithPlateau | ByHand | None]:
-    """What moves each optimizer's learning rate: its scheduler, or the schedule's function.
+    """Return what sets each optimizer's learning rate: its scheduler, or the schedule's function.
 
     Raises:
-        UsageError: both; or as `schedulers_of`.
+        UsageError: both are passed; or as for `schedulers_of`.
     """
     return with_function(schedulers_of(optimizer, scheduler), several(optimizer), schedule)
 
 
 def schedulers_of(optimizer: Optimizers, scheduler: Schedulers) -> list[Scheduler | WithPlateau | None]:
-    """Each optimizer's scheduler; where it has several, as the one that they are together.
+    """Return each optimizer's scheduler; several are combined into one.
 
     Raises:
-        UsageError: no scheduler, or one of another optimizer; several of one that cannot be said as one.
+        UsageError: not a scheduler, or one of another optimizer; several that cannot be combined.
     """
     given: list[Any] = list(scheduler) if isinstance(scheduler, list | tuple) else [scheduler]
     optimizers = several(optimizer)
@@ -215,7 +214,7 @@ def schedulers_of(optimizer: Optimizers, scheduler: Schedulers) -> list[Schedule
             )
         own = [place for place, other in enumerate(optimizers) if one.optimizer is other]
         if not own:
-            raise UsageError(f"the {type(one).__qualname__} is attached to another optimizer; give that one's own")
+            raise UsageError(f"the {type(one).__qualname__} is attached to another optimizer; pass that one's own")
         found[own[0]].append(one)
     return [together(held) if held else None for held in found]
 
@@ -223,11 +222,11 @@ def schedulers_of(optimizer: Optimizers, scheduler: Schedulers) -> list[Schedule
 def read_all(
     optimizer: Optimizers, mapping: Mapping, params: Any, model: torch.nn.Module | None
 ) -> list[ParameterGroup]:
-    """The groups of all the optimizers.
+    """Read the groups of all the optimizers.
 
     Raises:
-        UsageError: a parameter that two of them step.
-        WeightsMismatch: a state of which a part is missing.
+        UsageError: two of them step the same parameter.
+        WeightsMismatch: a part of a state is missing.
     """
     groups: list[ParameterGroup] = []
     for number, one in enumerate(several(optimizer)):
@@ -242,7 +241,7 @@ def read_all(
 
 
 def _refuse_frozen_here(stepped: list[str], mapping: Mapping, params: Any) -> None:
-    """See that what torch trains is not held as `port.nn.Frozen`, without a place among the Flax parameters."""
+    """Check that Flax does not hold a parameter that torch trains as `port.nn.Frozen`, outside of its parameters."""
     here = {} if params is None else named_leaves(params, mapping)
     lacking = [entry for entry in parameter_entries(mapping) if entry.collection == FROZEN]
     frozen = {name for entry in lacking if not set(entry.targets) & set(here) for name in entry.sources}
@@ -256,10 +255,10 @@ def _refuse_frozen_here(stepped: list[str], mapping: Mapping, params: Any) -> No
 def resolved_names(
     optimizer: torch.optim.Optimizer, mapping: Mapping, params: Any, model: torch.nn.Module | None
 ) -> Names:
-    """torch's names of an optimizer's parameters, by whatever tells them.
+    """Identify an optimizer's parameters by torch's names.
 
     Raises:
-        UsageError: no mapping, or one that does not know the shapes where nothing else does.
+        UsageError: no mapping, or one without shapes if nothing else identifies them.
     """
     if not isinstance(mapping, Mapping):
         raise UsageError(
@@ -274,11 +273,11 @@ def resolved_names(
         if values is not None and values.keys() >= set(entry.sources):
             shapes |= {name: values[name].shape for name in entry.sources}
         elif entry.shapes is not None:
-            # Of Flax's parameters, those that are frozen there may be missing.
+            # Flax parameters that are frozen may be missing.
             if values is None or entry.collection == FROZEN:
                 shapes |= zip(entry.sources, entry.shapes, strict=True)
         elif values is None:
-            raise UsageError("the mapping does not know the shapes of its tensors; give the Flax parameters too")
+            raise UsageError("the mapping does not know the shapes of its tensors; pass the Flax parameters too")
     return names_of(optimizer, shapes, model=model, values=values)
 
 
@@ -290,7 +289,7 @@ def _unnamed(optimizer: Optimizers) -> list[ParameterGroup]:
         groups += read_groups(one, names, number=number)
     if len(groups) != 1:
         raise UsageError(
-            f"there are {len(groups)} groups of parameters; which is which is told by their names: "
-            "give mapping=port.mapping.between(torch_module, flax_module)"
+            f"there are {len(groups)} groups of parameters, which are identified by their names: "
+            "pass mapping=port.mapping.between(torch_module, flax_module)"
         )
     return groups

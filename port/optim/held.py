@@ -1,4 +1,4 @@
-"""An optax state seen from torch's parameters: what it holds of each, checked against what their optimizer keeps."""
+"""An optax state viewed from torch's parameters, and checked against what their optimizer stores."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class TorchNamedState:
-    """What an optax state holds, under torch's names and in torch's layouts.
+    """The contents of an optax state, under torch's names and in torch's layouts.
 
     Attributes:
-        parts: its partitions; a single one where there are none.
+        parts: its partitions; a single one if it is not partitioned.
     """
 
     parts: list[Partition]
 
     def fields(self, name: str) -> list[dict[str, Any]]:
-        """What is kept of a parameter: a state's fields → values, of each that keeps something."""
+        """A parameter's stored values: state field → value."""
         return [fields for part in self.parts for kept in part.kept if (fields := kept.of(name))]
 
     def by_key(self, pair: OptimizerPair, name: str) -> list[tuple[str, Any]]:
-        """The same by torch's keys, without the pair's flags; what the pair does not know by its name in optax."""
+        """The same by torch's keys, without the pair's flags; fields unknown to the pair keep their optax name."""
         return [
             (pair.state.get(kept.name, {}).get(field, f"{kept.name}.{field}"), value)
             for part in self.parts
@@ -47,17 +47,17 @@ class TorchNamedState:
         ]
 
     def place(self, name: str) -> int | None:
-        """How many updates the schedule has seen beside a parameter's state; None where none is."""
+        """How many updates the schedule has seen beside a parameter's state; None if there is none."""
         return next((part.place for part in self.parts if name in part.paths), None)
 
     def parts_of(self, label: str, group: ParameterGroup) -> list[Partition]:
-        """The parts in which a group's schedule and plateau stand.
+        """Find the parts that contain a group's schedule and plateau.
 
-        They are those that keep something of its parameters. Where nothing is kept of them, as by SGD without
-        momentum, it is the one of the group's label, and any where all stand alike.
+        They are the parts that store something for its parameters. If nothing is stored, as for SGD without momentum,
+        it is the part with the group's label, or any if all have the same position.
 
         Raises:
-            WeightsMismatch: which part is the group's cannot be told.
+            WeightsMismatch: the group's part cannot be identified.
         """
         if own := [part for part in self.parts if part.paths & set(group.names)]:
             return own
@@ -66,24 +66,24 @@ class TorchNamedState:
             return called
         if any((part.place, part.rates) != (loose[0].place, loose[0].rates) for part in loose):
             raise WeightsMismatch(
-                f"the state's partitions are {', '.join(str(part.label) for part in loose)} and their schedules stand "
-                f"at different places; which of them is that of {label} ({few(group.names)}) cannot be told: label it "
-                "so in the optax transformation"
+                f"the state's partitions are {', '.join(str(part.label) for part in loose)} and their schedules have "
+                f"different positions; which of them belongs to {label} ({few(group.names)}) is not known: use that "
+                "label in the optax transformation"
             )
         return loose[:1]
 
 
 def held_by(state: Any, groups: Sequence[ParameterGroup], shapes: Shapes, mapping: Mapping) -> TorchNamedState:
-    """What a state holds of torch's parameters.
+    """View a state from torch's parameters, and check it.
 
     Args:
-        state: of a whole transformation.
-        groups: of torch's parameters; see `port.optim.reading.read_groups`.
-        shapes: those of the parameters, by torch's names.
+        state: a whole transformation's state.
+        groups: torch's parameters; see `port.optim.reading.read_groups`.
+        shapes: the shapes of the parameters, by torch's names.
         mapping: from torch's names to the paths in the state.
 
     Raises:
-        WeightsMismatch: it is not what the groups' optimizers with their options keep, parameter by parameter.
+        WeightsMismatch: it is not what the groups' optimizers with their options store, parameter by parameter.
     """
     entries = parameter_entries(mapping)
     sources = {source for entry in entries for source in entry.sources}
@@ -92,10 +92,10 @@ def held_by(state: Any, groups: Sequence[ParameterGroup], shapes: Shapes, mappin
     paths = {path for part in parts for path in part.paths}
     if strange := sorted(paths - sources - targets):
         raise WeightsMismatch(
-            f"the mapping knows no parameter {few(strange)}, of which the state holds something; it knows "
-            f"{', '.join(sorted(targets))}"
+            f"the mapping has no parameter {few(strange)}, which is in the state; it has {', '.join(sorted(targets))}"
         )
-    # The state's own paths tell its layout: torch may have split or joined its groups since, and ask for another now.
+    # The state's own paths determine its layout: torch may have split or joined its groups since, and now imply
+    # another.
     in_torch_layout = paths <= sources and (not paths <= targets or any(group.pair.in_torch_layout for group in groups))
     if not in_torch_layout:
         parts = [part.renamed(lambda tree: _back(tree, mapping)) for part in parts]
@@ -103,14 +103,14 @@ def held_by(state: Any, groups: Sequence[ParameterGroup], shapes: Shapes, mappin
     memories, wanted = sum(len(part.lbfgs) for part in parts), sum(group.pair.closure for group in groups)
     if memories != wanted:
         raise WeightsMismatch(
-            f"the state holds {memories} TorchLbfgsState, which is what torch.optim.LBFGS remembers; expected "
+            f"the state has {memories} TorchLbfgsState, the memory of torch.optim.LBFGS; expected "
             f"{wanted}, for {', '.join(dict.fromkeys(group.pair.torch for group in groups))}"
         )
     stepped = {name for group in groups for name in group.names}
     if left := sorted({name for part in parts for name in part.paths} - stepped):
         raise WeightsMismatch(
-            f"the state holds something of {few(left)}, which torch's optimizer does not train: give it the "
-            "parameters that the transformation was made for, requires_grad as it was then"
+            f"the state has values of {few(left)}, which torch's optimizer does not train: pass it the "
+            "parameters that the transformation was made for, with requires_grad as it was then"
         )
     for group in stepped_groups(held, groups, shapes, mapping):
         _check(held, group, shapes)
@@ -120,10 +120,10 @@ def held_by(state: Any, groups: Sequence[ParameterGroup], shapes: Shapes, mappin
 def stepped_groups(
     held: TorchNamedState, groups: Sequence[ParameterGroup], shapes: Shapes, mapping: Mapping
 ) -> list[ParameterGroup]:
-    """The groups without the parameters that stand still in JAX and that torch has never stepped.
+    """Remove from the groups the parameters that do not change in JAX and that torch has never stepped.
 
-    Those the mapping knows as frozen variables, or they are in the state's partition of what is not trained: the state
-    holds nothing of them, and neither does torch's optimizer.
+    The mapping has them as frozen variables, or they are in the state's partition of untrained parameters: neither the
+    state nor torch's optimizer stores anything for them.
     """
     frozen = {name for entry in mapping.entries if entry.collection == FROZEN_VARIABLES for name in entry.sources}
     is_parted = any(part.label == FROZEN for part in held.parts)
@@ -155,7 +155,7 @@ def _back(tree: dict[str, Any], mapping: Mapping) -> dict[str, np.ndarray]:
 
 
 def _check(held: TorchNamedState, group: ParameterGroup, shapes: Shapes) -> None:
-    """See that a group's optimizer, with its options, keeps just what the state holds."""
+    """Check that a group's optimizer, with its options, stores exactly what the state has."""
     pair = group.pair
     expected = TorchNamedState([] if pair.closure else _fresh(group, shapes))
     unlike: dict[tuple[str, str], list[str]] = {}
@@ -172,16 +172,16 @@ def _check(held: TorchNamedState, group: ParameterGroup, shapes: Shapes) -> None
                 )
     if unlike:
         found = "; ".join(
-            f"of {few(names)} it holds {got}, the optimizer keeps {wanted}" for (got, wanted), names in unlike.items()
+            f"for {few(names)} it has {got}, the optimizer stores {wanted}" for (got, wanted), names in unlike.items()
         )
         raise WeightsMismatch(
             f"the state is not one of {pair.torch}'s with these options: {found}. Make the optimizer, with its "
-            "options, as the one was that the state is of"
+            "options, like the one that the state is from"
         )
 
 
 def _fresh(group: ParameterGroup, shapes: Shapes) -> list[Partition]:
-    """The shapes of what the group's optimizer keeps of its parameters."""
+    """The shapes of what the group's optimizer stores for its parameters."""
     chain = group.pair.chain(group.options).build()
     like = {name: jax.ShapeDtypeStruct(shapes[name], jnp.float32) for name in group.names}
     return parts_of(jax.eval_shape(chain.init, like), group.names)
@@ -192,6 +192,6 @@ def _keys(found: list[tuple[str, Any]]) -> str:
 
 
 def few(names: Sequence[str]) -> str:
-    """The first of some names, and how many more there are."""
+    """The first few names, and how many more there are."""
     more = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

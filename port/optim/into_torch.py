@@ -1,4 +1,4 @@
-"""`port.load_optimizer`: an optax state into a torch optimizer, which goes on where JAX stopped."""
+"""`port.load_optimizer`: loads an optax state into a torch optimizer, which continues where JAX stopped."""
 
 from __future__ import annotations
 
@@ -38,30 +38,31 @@ def load_optimizer(
 ) -> None:
     """Fill a torch optimizer with an optax state.
 
-    Each parameter gets what the state holds under its path, whatever the labels of the state's partitions are: torch
-    may have stepped its parameters unequally since. What is frozen on either side keeps the state that it has in torch,
-    mostly none. All is checked first: after an error the optimizer and its
-    scheduler are as they were. Adam's and Adamax's states look alike in optax, and the one is not noticed in the
-    other. A gradient that `port.transforms.accumulate_torch` has half gathered is not carried.
+    Each parameter gets what the state has under its path, whatever the labels of the state's partitions are: torch
+    may have stepped its parameters unequally since. What is frozen on either side keeps its state in torch, usually
+    none. Everything is checked first: after an error the optimizer and its scheduler are unchanged. Adam's and Adamax's
+    states look alike in optax, so one passed for the other is not noticed. A gradient that
+    `port.transforms.accumulate_torch` has accumulated partly is not converted.
 
     Args:
-        optimizer: torch's, of the same class and groups as the one that the transformation was made from; or several.
-        opt_state: the state of a transformation made by `to_optax` (or written alike).
+        optimizer: torch's optimizer, of the same class and groups as the one that the transformation was made from; or
+            several.
+        opt_state: the state of a transformation made by `to_optax` (or an equivalent one).
         mapping: from torch's names to the Flax parameters' paths.
-        params: the Flax parameters, where the optimizer's are to be recognized by value; see `to_optax`.
-        scheduler: torch's scheduler of this optimizer, or several; see `to_optax`. It is set to where the schedule
-            stands, and the optimizer's rate with it; without it, the rate stays as torch has it, and is to be set with
-            the scheduler's own ``load_state_dict``. A ReduceLROnPlateau has to be given where the state has one: its
-            rate is nowhere else. Its count of metrics, ``last_epoch``, which torch does not use, is not in the state
-            and stays; so does the rate of a group that is not trained.
+        params: the Flax parameters, if the optimizer's are to be identified by value; see `to_optax`.
+        scheduler: torch's scheduler of this optimizer, or several; see `to_optax`. It is set to the schedule's
+            position, and the optimizer's rate with it; without it, torch's rate is not changed, and must be set with
+            the scheduler's own ``load_state_dict``. A ReduceLROnPlateau must be passed if the state has one: its rate
+            is nowhere else. Its count of metrics, ``last_epoch``, which torch does not use, is not in the state and is
+            not changed; neither is the rate of a group that is not trained.
         model: the torch module that the optimizer trains; see `to_optax`.
         steps_per_epoch: updates between two steps of the scheduler.
-        step: how many updates there were, for optimizers whose optax state does not count them (RMSprop, Adadelta with
-            a constant rate); torch counts them, and does not use the count.
+        step: the number of updates, for optimizers whose optax state does not count them (RMSprop, Adadelta with a
+            constant rate); torch counts them, and does not use the count.
 
     Raises:
-        UsageError: an optimizer that has no counterpart; parameters that cannot be told apart; a scheduler that the
-            state says nothing of, or that cannot be brought where it stands; a ReduceLROnPlateau that is not given.
+        UsageError: an optimizer without a counterpart; parameters that cannot be identified; a scheduler that is not in
+            the state, or cannot be set to its position; a ReduceLROnPlateau that is missing.
         WeightsMismatch: a state of another optimizer, of other options, or of another model.
     """
     optimizers, schedulers = several(optimizer), schedulers_of(optimizer, scheduler)
@@ -84,7 +85,7 @@ def load_optimizer(
     placements = [
         _placement(held, groups, number, one, steps_per_epoch)
         for number, one in enumerate(schedulers)
-        # With one that looks at the first rate alone, nothing of its schedule is said in optax.
+        # With a scheduler that only reads the initial rate, its schedule is not in the optax state.
         if not any(group.pair.takes_first_rate for group in groups if group.optimizer == number)
     ]
     for placement in placements:
@@ -106,7 +107,7 @@ def _placement(
     scheduler: Scheduler | WithPlateau | None,
     steps_per_epoch: int | None,
 ) -> Placement:
-    """Where the scheduler of one of the optimizers is to stand."""
+    """The position for the scheduler of one of the optimizers."""
     own: dict[int, list[Partition]] = {}
     for label, group in named_groups(groups).items():
         if group.optimizer == number:
@@ -132,7 +133,7 @@ def _states(
 def _state(
     held: TorchNamedState, group: ParameterGroup, name: str, tensor: torch.Tensor, counted: float
 ) -> dict[str, Any]:
-    """One parameter's state, as torch itself would keep it; empty where torch has none before the first step."""
+    """One parameter's state, as torch would store it; empty if torch has none before the first step."""
     import torch
 
     from port.weights.torch_arrays import as_torch
@@ -156,7 +157,7 @@ def _state(
 
 
 def _memory(held: TorchNamedState, group: ParameterGroup, first: torch.Tensor) -> dict[str, Any]:
-    """LBFGS's entry as torch keeps it."""
+    """LBFGS's entry as torch stores it."""
     from port.weights.torch_arrays import as_torch
 
     def tensors(value: Any) -> Any:

@@ -1,7 +1,7 @@
-"""An optimizer that works on torch's tensors, for parameters that are Flax's.
+"""Wraps an optimizer that works on torch's tensors, for Flax's parameters.
 
-Some updates depend on how a parameter is laid out: Adafactor averages over the last two axes, Muon scales by rows and
-columns, and both by what is one tensor: three projections fused into one matrix are stepped otherwise than apart.
+Some updates depend on a parameter's layout: Adafactor averages over the last two axes, Muon scales by rows and
+columns, and both depend on what is one tensor: three projections fused into one matrix are stepped differently.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Named = dict[str, Any]
 
 
 def in_torch_layout(optimizer: optax.GradientTransformation, mapping: Mapping) -> optax.GradientTransformationExtraArgs:
-    """The optimizer applied to the parameters as torch has them, and its updates brought back.
+    """Apply the optimizer to the parameters in torch's layout, and convert its updates back.
 
     The moves are transposes and reshapes, so XLA compiles most of them away.
 
     Args:
-        optimizer: for a dict of torch's names and tensors. Its state is laid out that way, too.
+        optimizer: works on a dict of torch's names and tensors. Its state has that layout, too.
         mapping: from torch's names to the Flax parameters' paths.
     """
     inner = optax.with_extra_args_support(optimizer)
@@ -55,7 +55,7 @@ def _with_torchs_names(function: Callable[[Any], Any], like: Any, mapping: Mappi
 
 
 def torch_named(tree: Any, mapping: Mapping) -> Named:
-    """A tree of Flax parameters, or of anything laid out like them, as torch's names and layouts."""
+    """Convert a tree of Flax parameters, or of anything with their layout, to torch's names and layouts."""
     leaves = named_leaves(tree, mapping)
     named: Named = {}
     for entry in parameter_entries(mapping):
@@ -66,7 +66,7 @@ def torch_named(tree: Any, mapping: Mapping) -> Named:
 
 
 def flax_like(named: Named, tree: Any, mapping: Mapping) -> Any:
-    """What has torch's names and layouts as a tree like the given one."""
+    """Convert from torch's names and layouts to a tree like ``params``."""
     leaves: Named = {}
     for entry in parameter_entries(mapping):
         if all(source in named for source in entry.sources):
@@ -80,23 +80,21 @@ def flax_like(named: Named, tree: Any, mapping: Mapping) -> Any:
 
 
 def named_leaves(tree: Any, mapping: Mapping) -> Named:
-    """The leaves of a tree of parameters, under the mapping's paths.
+    """Return the leaves of a tree of parameters, under the mapping's paths.
 
     Raises:
-        WeightsMismatch: a parameter that the mapping does not know.
+        WeightsMismatch: the mapping lacks a parameter.
     """
     prefix = prefix_of(tree, mapping)
     leaves = {path_of(keys).removeprefix(prefix): leaf for keys, leaf in jax.tree_util.tree_leaves_with_path(tree)}
     known = {target for entry in parameter_entries(mapping) for target in entry.targets}
     if strange := sorted(set(leaves) - known):
-        raise WeightsMismatch(
-            f"the mapping knows no parameter {', '.join(strange)}; it knows {', '.join(sorted(known))}"
-        )
+        raise WeightsMismatch(f"the mapping has no parameter {', '.join(strange)}; it has {', '.join(sorted(known))}")
     return leaves
 
 
 def prefix_of(tree: Any, mapping: Mapping) -> str:
-    """What stands before the mapping's paths in a tree: variables hold their parameters under ``params``."""
+    """The path before the mapping's paths in a tree: variables hold their parameters under ``params``."""
     known = {target for entry in mapping.entries for target in entry.targets}
     paths = [path_of(keys) for keys, _ in jax.tree_util.tree_leaves_with_path(tree)]
     inside = bool(paths) and all(path.startswith("params.") for path in paths) and not known & set(paths)
@@ -104,19 +102,17 @@ def prefix_of(tree: Any, mapping: Mapping) -> str:
 
 
 def parameter_entries(mapping: Mapping) -> list[Entry]:
-    """The mapping's entries of parameters, frozen ones too, each tensor under one name.
+    """The mapping's entries for parameters, including frozen ones, each tensor under one name.
 
     Raises:
-        WeightsMismatch: moves that change what is trained, and not only where it lies.
+        WeightsMismatch: moves that change the trained values, and not only their layout.
     """
     entries = []
     for entry in mapping.entries:
         if entry.collection not in ("params", FROZEN):
             continue
         if entry.collection != FROZEN and any(isinstance(move, Sum | Addends) for move in entry.moves):
-            raise WeightsMismatch(
-                f"{entry}: the one that is their sum is not trained as they are; keep both (port.nn has the layers)"
-            )
+            raise WeightsMismatch(f"{entry}: their sum does not train as they do; keep both (port.nn has the layers)")
         entries.append(_untied(entry))
     return entries
 

@@ -1,4 +1,4 @@
-"""LBFGS remembers vectors of all the parameters at once: torch in the optimizer's order, JAX in that of the names."""
+"""Reorders LBFGS's vectors over all parameters: torch has them in the optimizer's order, JAX in the order of names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LISTS = ("old_dirs", "old_stps")
 
 
 def as_numbers(entry: Mapping[str, Any]) -> Entry:
-    """torch's entry with numpy arrays for its tensors, without the scratch list that torch makes anew."""
+    """torch's entry with numpy arrays for its tensors, without the scratch list that torch recreates."""
     return {key: _numbers(value) for key, value in entry.items() if key != "al" and value is not None}
 
 
@@ -26,21 +26,21 @@ def _numbers(value: Any) -> Any:
 
 
 def in_order(entry: Entry, sizes: Mapping[str, int], wanted: Sequence[str]) -> Entry:
-    """The entry with its vectors in another order of the parameters.
+    """Reorder the entry's vectors to another order of the parameters.
 
     Args:
-        entry: torch's, or one like it.
-        sizes: name → how many numbers it has, in the present order.
-        wanted: the names in the order wanted.
+        entry: torch's entry, or one like it.
+        sizes: name → number of elements, in the present order.
+        wanted: the names in the new order.
 
     Raises:
-        WeightsMismatch: a vector of another length than all of them together have.
+        WeightsMismatch: a vector's length is not the total of all parameters.
     """
     total = sum(sizes.values())
     for vector in (*(entry[key] for key in VECTORS if key in entry), *(v for key in LISTS for v in entry.get(key, ()))):
         if np.shape(vector) != (total,):
             raise WeightsMismatch(
-                f"LBFGS remembers vectors of shape {np.shape(vector)}; {', '.join(sizes)} have {total} numbers: it is "
+                f"LBFGS remembers vectors of shape {np.shape(vector)}; {', '.join(sizes)} have {total} elements: it is "
                 "the memory of other parameters"
             )
     begins = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))

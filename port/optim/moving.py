@@ -1,4 +1,4 @@
-"""The optimizer of a training checkpoint, and its scheduler, moved beside its weights."""
+"""Converts the optimizer of a training checkpoint, and its scheduler, together with its weights."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 
 class MovedOptimizer:
-    """Called with the mapping of the weights, it gives the tensors that belong beside them.
+    """Called with the mapping of the weights, returns the optimizer's tensors to write beside them.
 
     Attributes:
-        places: where in the checkpoint it is, and its scheduler.
-        remarks: what a person should look at.
-        step: how many updates the checkpoint has behind it.
-        source: the transformation as source, once it has been called.
+        places: the keys of the optimizer and its scheduler in the checkpoint.
+        remarks: what the user should check.
+        step: the number of updates at the checkpoint.
+        source: the transformation as source, once this was called.
 
     Raises:
-        BrokenWeights, UsageError, WeightsMismatch: as `read_optimizer`, `read_scheduler` and, when it is called,
-            `to_optax`; UsageError too where the scheduler is not stepped with every update, and nothing says how many
-            there are to a step.
+        BrokenWeights, UsageError, WeightsMismatch: as for `read_optimizer`, `read_scheduler` and, when called,
+            `to_optax`; UsageError also if the scheduler is not stepped with every update, and nothing says how many
+            updates there are per step.
     """
 
     def __init__(
@@ -59,14 +59,14 @@ class MovedOptimizer:
         saved = read_optimizer(checkpoint, optimizer, model, key=key)
         path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint
         self.path, self.optimizer, self.step = path, saved.optimizer, saved.step
-        self.places, self.remarks, self.source = [saved.place], _left_alone(saved), ""
+        self.places, self.remarks, self.source = [saved.place], _ignored_schedulers(saved), ""
         self.given: dict[str, Any] = {}
         if scheduler is not None:
             found = read_scheduler(path, saved.content, scheduler, saved.optimizer, key=scheduler_key)
             self.places.append(found.place)
             self.remarks = []
             if step is None:
-                self.remarks = _unsaid(path, found.scheduler, saved.step, steps_per_epoch)
+                self.remarks = _assumed_steps(path, found.scheduler, saved.step, steps_per_epoch)
                 step = _counted(found.scheduler, saved.step, steps_per_epoch)
             self.step = saved.step or step or 0
             self.given = {"scheduler": found.scheduler, "steps_per_epoch": steps_per_epoch, "step": step}
@@ -79,7 +79,7 @@ class MovedOptimizer:
         self.remarks = [*_of_the_pair(saved), *_not_stepped(saved), *self.remarks]
 
     def __call__(self, mapping: Mapping) -> list[Tensor]:
-        with jax.enable_x64(True):  # a float64 moment stays one
+        with jax.enable_x64(True):  # float64 moments stay float64
             params = self._parameters(mapping)
             try:
                 _, state = to_optax(self.optimizer, params=params, mapping=mapping, **self.given)
@@ -89,9 +89,9 @@ class MovedOptimizer:
             return state_tensors(state, self.step)
 
     def _parameters(self, mapping: Mapping) -> Any:
-        """Flax parameters of the shapes and dtypes that the weights have; their values do not matter.
+        """Flax parameters with the shapes and dtypes of the weights; their values do not matter.
 
-        As ``nnx.state(module, nnx.Param)`` has them: without what the module holds as `port.nn.Frozen`.
+        As from ``nnx.state(module, nnx.Param)``: without the module's `port.nn.Frozen` variables.
         """
         from port.weights.torch_arrays import numpy_dtype
 
@@ -111,14 +111,14 @@ class MovedOptimizer:
 
 
 def _of_the_pair(saved: SavedOptimizer) -> list[str]:
-    """What the optimizer's pair says of the groups."""
+    """The pair's remarks about the groups."""
     remark = pair_of_optimizer(saved.optimizer).remark
     said = dict.fromkeys(remark(group) for group in saved.optimizer.param_groups)
     return [f"{saved.place or 'optimizer'}: {each}" for each in said if each is not None]
 
 
 def _not_stepped(saved: SavedOptimizer) -> list[str]:
-    """Which parameters the transformation leaves as they are."""
+    """Which parameters the transformation does not change."""
     place = saved.place or "optimizer"
     remarks = []
     if saved.frozen:
@@ -128,9 +128,9 @@ def _not_stepped(saved: SavedOptimizer) -> list[str]:
         )
     if saved.never_stepped:
         remarks.append(
-            f"{place}: {_parameters(saved.never_stepped)} without state, where others have theirs: torch "
-            "has never stepped them (they were frozen in the script, or got no gradient), and so they are frozen in "
-            f"JAX: no update moves {few(saved.never_stepped)}. torch would begin them at step 0 with their first "
+            f"{place}: {_parameters(saved.never_stepped)} without state, while others have theirs: torch "
+            "has never stepped them (they were frozen in the script, or got no gradient), so they are frozen in "
+            f"JAX: no update changes {few(saved.never_stepped)}. torch would start them at step 0 with their first "
             "gradient; for that, call port.to_optax with the optimizer itself, in which they require one"
         )
     return remarks
@@ -140,18 +140,18 @@ def _parameters(names: tuple[str, ...]) -> str:
     return f"{len(names)} parameter" + ("" if len(names) == 1 else "s")
 
 
-def _left_alone(saved: SavedOptimizer) -> list[str]:
-    """That a scheduler's state is in the file, where nobody asked for it."""
+def _ignored_schedulers(saved: SavedOptimizer) -> list[str]:
+    """A remark that a scheduler's state is in the file, if it was not requested."""
     rates = ", ".join(dict.fromkeys(f"{float(group['lr']):.6g}" for group in saved.optimizer.param_groups))
     return [
-        f"{place}: the state of a scheduler, which is not carried: the rate stays at {rates}. Say its class: "
+        f"{place}: the state of a scheduler, which is not converted: the rate stays at {rates}. Pass its class: "
         f"--scheduler {' or '.join(':'.join(name.rsplit('.', 1)) for name in names) or 'MODULE:NAME'}"
         for place, names in scheduler_places(saved.content).items()
     ]
 
 
-def _unsaid(path: Path, scheduler: Any, updates: int, steps_per_epoch: int | None) -> list[str]:
-    """See that a scheduler that counts epochs is not taken for one that counts updates; says where nothing tells."""
+def _assumed_steps(path: Path, scheduler: Any, updates: int, steps_per_epoch: int | None) -> list[str]:
+    """Check that a scheduler does not count epochs where updates are expected; return a remark if unclear."""
     if hasattr(scheduler, "num_bad_epochs"):
         return []
     name, count = type(scheduler).__name__, place_of(scheduler)
@@ -160,26 +160,26 @@ def _unsaid(path: Path, scheduler: Any, updates: int, steps_per_epoch: int | Non
             raise UsageError(f"{count} steps of {steps_per_epoch} updates are too many: JAX counts up to {LARGEST}")
         if updates == 0 and count > 0:
             return [
-                f"nothing in {path} says how many updates there were: they are taken for the {count * steps_per_epoch} "
-                f"of {count} whole epochs; if it was saved within one, say how many since the {name} was made: --step N"
+                f"nothing in {path} says how many updates there were: assuming the {count * steps_per_epoch} "
+                f"of {count} whole epochs; if it was saved within one, pass those since the {name} was made: --step N"
             ]
         return []
     if updates > count + 1:
         every = updates // count if count else "N"
         raise UsageError(
             f"{path}: there were {updates} updates and {count} steps of the {name}, so it is not stepped with every "
-            f"update: say how many updates there are to a step, --steps-per-epoch {every}; or 1 if it is"
+            f"update: pass how many updates there are per step, --steps-per-epoch {every}; or 1 if it is"
         )
     if updates == 0 and count > 0:
         return [
-            f"nothing in {path} says how many updates there were: the {name} is taken for one that is stepped with "
-            "every update; if it is stepped once an epoch, say how many updates that has: --steps-per-epoch N"
+            f"nothing in {path} says how many updates there were: assuming that the {name} is stepped with "
+            "every update; if it is stepped once per epoch, pass the updates per epoch: --steps-per-epoch N"
         ]
     return []
 
 
 def _counted(scheduler: Any, updates: int, steps_per_epoch: int | None) -> int | None:
-    """The updates since the scheduler was made, where the optimizer itself keeps no count of them."""
+    """The updates since the scheduler was made, if the optimizer itself does not count them."""
     if hasattr(scheduler, "num_bad_epochs") or steps_per_epoch is None or pair_of_optimizer(scheduler.optimizer).counts:
         return None
     return updates or place_of(scheduler) * steps_per_epoch

@@ -1,4 +1,4 @@
-"""Any of torch's optimizers by its name, or one that has been registered, in optax, with no torch at hand."""
+"""Any torch optimizer by its name, or a registered one, in optax; needs no torch."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from port.pairs.expression import Expression, Function, Reference
 
 
 def by_name(name: str, *, model: Any = None, **options: Any) -> optax.GradientTransformationExtraArgs:
-    """torch's optimizer of that name, with torch's defaults, as an optax transformation.
+    """Make the optax transformation for a torch optimizer's name, with torch's defaults.
 
-    It steps all that it is given: ``nnx.state(model, nnx.Param)`` leaves out what is `port.nn.Frozen`.
+    It steps all parameters that it gets: ``nnx.state(model, nnx.Param)`` leaves out `port.nn.Frozen` ones.
 
     Args:
-        name: torch's name in small letters: one of `NAMES`, or that of a registered pair.
-        model: the nnx module that is trained, or its mapping from torch's names. Needed by those whose updates depend
-            on how parameters are laid out (Adafactor, Muon, LBFGS), where they are not laid out as torch's are.
-        options: torch's, under torch's names: ``lr`` (a number, or a schedule of the count of updates), ``momentum``,
-            ``betas``, ``weight_decay`` … Those that change no update (``foreach``, ``fused`` …) are taken as well.
+        name: torch's name in lower case: one of `NAMES`, or that of a registered pair.
+        model: the nnx module that is trained, or its mapping from torch's names. Needed for optimizers whose updates
+            depend on the parameters' layout (Adafactor, Muon, LBFGS), if it is not torch's.
+        options: torch's options, under torch's names: ``lr`` (a number, or a schedule of the count of updates),
+            ``momentum``, ``betas``, ``weight_decay`` … Those that do not affect updates (``foreach``, ``fused`` …) are
+            accepted as well.
 
     Raises:
-        UnknownChoice: no such optimizer; no such option of it.
-        UsageError: an optimizer that has no counterpart; a value that torch refuses.
+        UnknownChoice: the optimizer, or an option of it, does not exist.
+        UsageError: an optimizer without a counterpart; a value that torch rejects.
     """
     pair = pair_named(name)
     if (reason := pair.refused(pair.defaults)) is not None:

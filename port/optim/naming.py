@@ -1,4 +1,4 @@
-"""Which parameter of the model each parameter of a torch optimizer is: an optimizer holds tensors, not names."""
+"""Identifies the model parameters in a torch optimizer, which holds tensors, not names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Shape = tuple[int, ...]
 Place = tuple[int, int]
 Candidates = dict[Place, list[str]]
 WHAT_TO_DO = (
-    "give the torch module (model=…), or make the optimizer with names: torch.optim.SGD(model.named_parameters(), …)"
+    "pass the torch module (model=…), or make the optimizer with names: torch.optim.SGD(model.named_parameters(), …)"
 )
 
 
@@ -30,19 +30,19 @@ def names_of(
     model: torch.nn.Module | None = None,
     values: Named[str, np.ndarray] | None = None,
 ) -> Names:
-    """The names of an optimizer's parameters, group by group.
+    """Find the names of an optimizer's parameters, group by group.
 
-    What is sure comes first: the module itself, and names in the optimizer. Without them a parameter is the one that
-    has its value; else its shape tells, and among parameters of one shape it is assumed that a group has them in the
-    model's order, as ``SGD(model.parameters())`` has. Without ``values`` nothing can contradict that: an optimizer
-    made of ``[b.weight, a.weight]``, of one shape, is then read the wrong way round.
+    What is certain comes first: the module itself, and names in the optimizer. Without them a parameter is identified
+    by its value; otherwise by its shape, and among parameters of one shape a group is assumed to have them in the
+    model's order, as in ``SGD(model.parameters())``. Without ``values`` nothing can contradict that: an optimizer made
+    of ``[b.weight, a.weight]``, of one shape, is then read in the wrong order.
 
     Args:
-        optimizer: torch's.
+        optimizer: torch's optimizer.
         shapes: the model's trainable parameters under torch's names, in the order in which they are registered.
-        model: the module whose parameters they are, if it is at hand. Its values are not looked at: they may be of
-            another step than ``values``.
-        values: what the parameters hold, if that is known; not of frozen ones that the Flax parameters lack.
+        model: the module with these parameters, if available. Its values are not read: they may be of another step than
+            ``values``.
+        values: the parameters' values, if known; not of frozen ones that the Flax parameters lack.
 
     Raises:
         WeightsMismatch: parameters that the model does not have, or that have another shape there.
@@ -59,7 +59,7 @@ def names_of(
         for place, (tensor, name) in enumerate(zip(tensors, named, strict=True)):
             if name not in shapes:
                 raise WeightsMismatch(
-                    f"the optimizer's parameter {place} of group {group} is {name}, which the mapping does not know: "
+                    f"the optimizer's parameter {place} of group {group} is {name}, which is not in the mapping: "
                     "it is an optimizer of another model"
                 )
             if tuple(tensor.shape) != shapes[name]:
@@ -85,7 +85,7 @@ def _by_identity(groups: list[list[torch.Tensor]], model: torch.nn.Module) -> Na
 
 
 class _Matching:
-    """Names by value and shape, and among equal ones by the order of registration."""
+    """Matches parameters by value and shape, and equal ones by the order of registration."""
 
     def __init__(
         self, groups: list[list[torch.Tensor]], shapes: Named[str, Shape], values: Named[str, np.ndarray] | None
@@ -114,13 +114,13 @@ class _Matching:
         return [name for name, other in self.shapes.items() if other == shape]
 
     def _of_value(self) -> Candidates:
-        """Those that are equal to what the model has, and the names of what they are equal to."""
+        """The parameters that are equal to the model's, and the names that they are equal to."""
         equal = {
             at: [n for n in names if n in self.values and _alike(self._value(at), self.values[n])]
             for at, names in self.candidates.items()
         }
         claims = Counter(map(tuple, equal.values()))
-        # Fresh scales are all ones: where one of the model's is left so, it does not tell which of them it is.
+        # Fresh scales are all ones: equality with an untouched one of the model does not identify a parameter.
         return {at: names for at, names in equal.items() if 0 < claims[tuple(names)] <= len(names)}
 
     def _value(self, at: Place) -> np.ndarray:
@@ -134,7 +134,7 @@ class _Matching:
                 shape = tuple(self.groups[group][place].shape)
                 raise WeightsMismatch(
                     f"parameter {place} of the optimizer's group {group} has shape {shape}, and the model has no "
-                    "parameter like it: it is an optimizer of another model"
+                    "such parameter: it is an optimizer of another model"
                 )
         if len(self.places) > len(self.shapes):
             raise WeightsMismatch(
@@ -143,7 +143,7 @@ class _Matching:
             )
 
     def _without_taken(self, candidates: Candidates) -> bool:
-        """What one parameter surely is, no other one is; and so with as many parameters as there are names for them."""
+        """A name that one parameter certainly has is no other's; likewise for several parameters and as many names."""
         claims = Counter(map(tuple, candidates.values()))
         taken = {name: names for names, count in claims.items() if count >= len(names) for name in names}
         changed = False
@@ -194,7 +194,7 @@ class _Matching:
                 )
 
     def _refuse_contradiction(self, found: dict[Place, str]) -> None:
-        """Among parameters of one shape, none may be far nearer to another one's value than to that of its name."""
+        """Raise if a parameter's value is far nearer to another parameter's of the same shape than to its name's."""
         owners = {name: at for at, name in found.items()}
         for at, name in found.items():
             if at in self.equal or name not in self.values:
@@ -208,21 +208,21 @@ class _Matching:
                     )
 
     def _is_nearer(self, at: Place, name: str, other: str, owner: Place | None) -> bool:
-        """Whether the values clearly fit better when a parameter changes names with the owner of another one."""
+        """Whether the values clearly fit better when a parameter exchanges names with another one."""
         kept = [(at, name), *([] if owner is None else [(owner, other)])]
         changed = [(at, other), *([] if owner is None else [(owner, name)])]
-        # Twice as near, as values of one run are; those of two runs are about as far from all the others.
+        # Twice as near, as values of one run are; those of two runs are about equally far from all the others.
         return 2 * self._distance(changed) < self._distance(kept)
 
     def _distance(self, named: list[tuple[Place, str]]) -> float:
-        """From parameters to the values of their names; what is not finite tells nothing."""
+        """The distance from parameters to the values of their names; ignored if not finite."""
         with np.errstate(invalid="ignore", over="ignore"):
             parts = [np.linalg.norm(_wide(self._value(at)) - _wide(self.values[name])) for at, name in named]
         return float(np.linalg.norm(parts))
 
 
 def _alike(value: np.ndarray, other: np.ndarray) -> bool:
-    """The same numbers, but for the rounding of a narrower dtype."""
+    """Whether two arrays have the same numbers, up to the rounding of a narrower dtype."""
     if np.array_equal(value, other):
         return True
     precision = max(_precision(value), _precision(other))

@@ -1,4 +1,4 @@
-"""Whether an optimizer takes the values of its options. Imports neither torch nor jax."""
+"""Validates the values of an optimizer's options. Imports neither torch nor jax."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from port.pairs.optimizers.options import like
 
 
 def reason_against(pair: OptimizerPair, options: Options) -> str | None:
-    """Why torch does not take these options, or fails over them later; None if it takes them.
+    """Why torch rejects these options, or fails with them later; None if it accepts them.
 
-    The rules are the pair's; what it says nothing of is to be of its default's kind, and numbers are to be finite.
+    The rules are the pair's; options without a rule must have their default's kind, and numbers must be finite.
 
     Args:
-        pair: the optimizer's.
-        options: under torch's names. A number may be an array of one, of any library.
+        pair: the optimizer's pair.
+        options: under torch's names. A number may be an array of one element, of any library.
     """
     for option, value in options.items():
         if option not in pair.defaults:
@@ -27,5 +27,5 @@ def reason_against(pair: OptimizerPair, options: Options) -> str | None:
 
 
 def shown(value: Any) -> str:
-    """A value for a message: the beginning of it, on one line."""
+    """Format a value for a message: its beginning, on one line."""
     return f"{' '.join(repr(value).split()):.60}"

@@ -1,4 +1,4 @@
-"""What an optax state holds of each parameter: found by the parameters' paths, whatever the labels are called."""
+"""What an optax state stores for each parameter: found by the parameters' paths, whatever the labels are."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ACCUMULATING = {"TorchAccumulationState", "MultiStepsState"}
 
 @dataclass(frozen=True)
 class OptaxState:
-    """One of optax's states that belong to an optimizer.
+    """One optax state that belongs to an optimizer.
 
     Attributes:
         name: its class.
-        trees: its fields that hold something of each parameter.
-        numbers: those that hold one number for all of them.
+        trees: its fields with something for each parameter.
+        numbers: its fields with one number for all of them.
     """
 
     name: str
@@ -35,22 +35,22 @@ class OptaxState:
     numbers: dict[str, Any]
 
     def of(self, path: str) -> dict[str, Any]:
-        """A parameter's fields; empty where nothing is kept of it."""
+        """A parameter's fields; empty if nothing is stored for it."""
         own = {name: tree[path] for name, tree in self.trees.items() if path in tree}
         return {**own, **self.numbers} if own else {}
 
 
 @dataclass(frozen=True)
 class Partition:
-    """What stands under one label of an `optax.partition`, or outside of all.
+    """The states under one label of an `optax.partition`, or outside of all.
 
     Attributes:
         label: None outside of all.
-        outer: what stands around it.
+        outer: the states around it.
         kept: the states of its optimizer.
-        counts: of its schedules: the updates that they have seen.
+        counts: the counts of its schedules: the updates that they have seen.
         plateau: the fields of its `port.transforms.TorchPlateauState`, without the optimizer's own state.
-        lbfgs: what LBFGS remembers.
+        lbfgs: LBFGS's memory.
     """
 
     label: str | None = None
@@ -62,35 +62,35 @@ class Partition:
 
     @property
     def paths(self) -> set[str]:
-        """The parameters that it keeps something of."""
+        """The parameters that it stores something for."""
         return {path for kept in self.kept for tree in kept.trees.values() for path in tree}
 
     @property
     def place(self) -> int | None:
-        """How many updates its schedule has seen; None where it has none."""
+        """How many updates its schedule has seen; None if it has none."""
         counts = [*self.counts, *(self.outer.counts if self.outer else ())]
         return max(map(int, counts), default=None)
 
     @property
     def rates(self) -> dict[str, float]:
-        """Where ReduceLROnPlateau stands, by the fields of its state; empty where there is none."""
+        """The state of ReduceLROnPlateau, by field; empty if there is none."""
         plateau = self.plateau or (self.outer.plateau if self.outer else {})
         return {name: np.asarray(value).item() for name, value in plateau.items()}
 
     def renamed(self, rename: Callable[[dict[str, Any]], dict[str, Any]]) -> Partition:
-        """The same with other names for the parameters, and their arrays moved with them."""
+        """Rename the parameters, and convert their arrays with them."""
         kept = [replace(one, trees={name: rename(tree) for name, tree in one.trees.items()}) for one in self.kept]
         return replace(self, kept=kept)
 
 
 def parts_of(state: Any, paths: Collection[str]) -> list[Partition]:
-    """The parts of an optax state; of one without `optax.partition`, the only one.
+    """Split an optax state into its partitions; one without `optax.partition` is a single part.
 
-    An accumulator's gradients are no part of it: torch has them in the parameters' ``.grad``.
+    An accumulator's gradients are not included: torch has them in the parameters' ``.grad``.
 
     Args:
-        state: of a whole transformation; arrays, or the shapes and dtypes that `jax.eval_shape` gives.
-        paths: all that a parameter may be called in it.
+        state: a whole transformation's state; arrays, or the shapes and dtypes from `jax.eval_shape`.
+        paths: all possible names of a parameter in it.
     """
     parts = [Partition()]
     keeping = frozenset(name for pair in all_optimizers() for name in pair.state)
@@ -129,12 +129,12 @@ def _collect(
 
 
 def _is_one(value: Any) -> bool:
-    """Whether it is a single array or number, and no tree."""
+    """Whether it is a single array or number, not a tree."""
     return jax.tree_util.all_leaves([value])
 
 
 def _by_path(tree: Any, paths: Collection[str]) -> dict[str, Any]:
-    """The arrays of a tree of parameters, without the ``params`` that variables have around them."""
+    """The arrays of a tree of parameters, without the ``params`` around them in variables."""
     found = {path_of(keys): leaf for keys, leaf in jax.tree_util.tree_leaves_with_path(tree)}
     if all(path.startswith("params.") for path in found) and not found.keys() & set(paths):
         return {path.removeprefix("params."): leaf for path, leaf in found.items()}

@@ -1,4 +1,4 @@
-"""Where an optax state's schedules stand, and torch's schedulers brought there."""
+"""Sets torch's schedulers to the positions of an optax state's schedules."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where one optimizer's scheduler is to stand.
+    """The target position of one optimizer's scheduler.
 
     Attributes:
-        schedule: what counts steps; None where nothing does, or its place is not to be set.
-        count: the steps that it is to have taken.
-        plateau: the ReduceLROnPlateau; None where there is none.
-        rates: the number of a torch group → its rate, where the plateau's state says it.
-        counts: the plateau's own, by its attributes.
+        schedule: the scheduler that counts steps; None if there is none, or its position is not to be set.
+        count: its number of steps.
+        plateau: the ReduceLROnPlateau; None if there is none.
+        rates: the number of a torch group → its rate, if the plateau's state has it.
+        counts: the plateau's own counts, by attribute.
     """
 
     schedule: Any
@@ -36,16 +36,16 @@ class Placement:
     counts: dict[str, Any]
 
     def check(self) -> None:
-        """See that `make` will do.
+        """Check that `make` will succeed.
 
         Raises:
-            UsageError: the schedule cannot go back, or not so far.
+            UsageError: the schedule cannot be set to an earlier position, or not so far.
         """
         if self.schedule is not None:
             check_place(self.schedule, self.count)
 
     def make(self) -> None:
-        """Bring them there: first the schedule, as the plateau's rates are those that both have made."""
+        """Set the positions: first the schedule's, as the plateau's rates are the result of both."""
         if self.schedule is not None:
             place(self.schedule, self.count)
         if self.plateau is not None:
@@ -56,17 +56,17 @@ class Placement:
 def placement_of(
     scheduler: Scheduler | WithPlateau | None, groups: Mapping[int, Sequence[Partition]], steps_per_epoch: int | None
 ) -> Placement:
-    """Where the state has one optimizer's scheduler stand.
+    """Determine the position of one optimizer's scheduler from the state.
 
     Args:
-        scheduler: torch's; see `port.optim.together.together`.
-        groups: the number of each of torch's groups that is trained → the parts of the state that are its.
+        scheduler: torch's scheduler; see `port.optim.together.together`.
+        groups: the number of each trained torch group → the parts of the state that belong to it.
         steps_per_epoch: updates between two steps of the scheduler.
 
     Raises:
-        UsageError: the state has a ReduceLROnPlateau, and no such scheduler is given; a scheduler is given of which
-            the state has nothing; schedules that stand at different places.
-        WeightsMismatch: a ReduceLROnPlateau that stands at several places, or has several rates for one group.
+        UsageError: the state has a ReduceLROnPlateau, but none is passed; a scheduler is passed that is not in the
+            state; schedules with different positions.
+        WeightsMismatch: a ReduceLROnPlateau with several positions, or several rates for one group.
     """
     schedule, plateau = _apart(scheduler)
     places = {part.place for parts in groups.values() for part in parts if part.place is not None}
@@ -74,29 +74,29 @@ def placement_of(
     known = [stand for own in stands.values() for stand in own]
     if known and plateau is None:
         raise UsageError(
-            "the state holds the rate that a ReduceLROnPlateau has come to, "
-            f"{', '.join(f'{rate:g}' for rate in sorted({stand['learning_rate'] for stand in known}))}: give torch's "
-            "as scheduler=, fresh or loaded, and it is set to where the state stands"
+            "the state has the current rate of a ReduceLROnPlateau, "
+            f"{', '.join(f'{rate:g}' for rate in sorted({stand['learning_rate'] for stand in known}))}: pass torch's "
+            "as scheduler=, fresh or loaded, and it is set to the state's position"
         )
     if plateau is not None and not known:
-        raise UsageError("the state was made without a ReduceLROnPlateau and says nothing of one: leave it out")
+        raise UsageError("the state was made without a ReduceLROnPlateau and has nothing about one: leave it out")
     if schedule is not None and not places:
         raise UsageError(
-            f"the state was made without a schedule and does not say where the {type(schedule).__name__} stands: leave "
+            f"the state was made without a schedule and has no position for the {type(schedule).__name__}: leave "
             "it out, and set it with its own load_state_dict"
         )
     if schedule is not None and len(places) > 1:
-        raise UsageError(f"the groups' schedules stand at different places: {sorted(places)}")
+        raise UsageError(f"the groups' schedules have different positions: {sorted(places)}")
     counts = [{key: value for key, value in stand.items() if key != "learning_rate"} for stand in known]
     if any(other != counts[0] for other in counts):
-        raise WeightsMismatch(f"the state has one ReduceLROnPlateau at several places: {counts}")
+        raise WeightsMismatch(f"the state has one ReduceLROnPlateau with several positions: {counts}")
     rates = {index: _one_rate([stand["learning_rate"] for stand in own], index) for index, own in stands.items() if own}
     count = 0 if schedule is None else places.pop() // (steps_per_epoch or 1)
     return Placement(schedule, count, plateau, rates, counts[0] if counts else {})
 
 
 def _apart(scheduler: Any) -> tuple[Any, Any]:
-    """What counts steps, and what follows a metric."""
+    """Separate the scheduler that counts steps from the one that follows a metric."""
     if isinstance(scheduler, WithPlateau):
         return scheduler.scheduler, scheduler.plateau
     return (None, scheduler) if hasattr(scheduler, "num_bad_epochs") else (scheduler, None)

@@ -1,4 +1,4 @@
-"""What a torch optimizer holds: groups of parameters by name, their options, their state."""
+"""Reads a torch optimizer: groups of parameters by name, their options, their state."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ FROZEN = "frozen"
 """The label of parameters that are not trained."""
 
 _COMPLEX = (
-    "{name} is complex, and {optimizer} steps its real and its imaginary part each by itself, with moments of their "
-    "own, which optax does not. Keep the parts as one real parameter (torch.view_as_real) on both sides, and make it "
-    "complex where it is used; torch.optim.SGD and ASGD step complex numbers alike on both"
+    "{name} is complex, and {optimizer} steps its real and its imaginary part separately, with separate moments, "
+    "which optax does not. Keep the parts as one real parameter (torch.view_as_real) on both sides, and make it "
+    "complex where it is used; torch.optim.SGD and ASGD step complex numbers in the same way on both"
 )
 
 
 @dataclass(frozen=True)
 class ParameterGroup:
-    """Parameters that are stepped alike: of one of torch's groups, and as often stepped.
+    """Parameters that are stepped alike: of one torch group, and stepped equally often.
 
     Attributes:
-        pair: the optimizer's.
-        optimizer: which of the optimizers, where there are several.
-        index: which of its groups.
+        pair: the optimizer's pair.
+        optimizer: its position, if there are several optimizers.
+        index: the group's position in it.
         options: its options, as the pair names them.
         names: torch's names of the parameters.
-        numbers: torch's key → what it holds for each of them: the count of steps, and the pair's scalars.
-        arrays: torch's key → name → array: the moments. Empty where nothing was stepped yet.
-        scalars: the dtype of the pair's scalars: torch's default, or what `load_state_dict` has made of it.
-        memory: what LBFGS remembers of all of them together.
-        sizes: name → how many numbers it has.
+        numbers: torch's key → the number stored for each of them: the count of steps, and the pair's scalars.
+        arrays: torch's key → name → array: the moments. Empty if nothing was stepped yet.
+        scalars: the dtype of the pair's scalars: torch's default, or what `load_state_dict` has cast it to.
+        memory: LBFGS's memory of all of them together.
+        sizes: name → number of elements.
     """
 
     pair: OptimizerPair
@@ -56,21 +56,21 @@ class ParameterGroup:
 
     @property
     def step(self) -> int:
-        """How many updates there were."""
+        """The number of updates."""
         return int(self.numbers.get(STEP, 0))
 
 
 def read_groups(optimizer: torch.optim.Optimizer, names: Names, *, number: int = 0) -> list[ParameterGroup]:
-    """The groups of a torch optimizer, without what is not trained; those stepped unequally often are several.
+    """Read the groups of a torch optimizer, without untrained parameters; groups that were stepped unequally are split.
 
     Args:
-        optimizer: torch's.
-        names: of its parameters, group by group.
-        number: which of the optimizers it is.
+        optimizer: torch's optimizer.
+        names: the names of its parameters, group by group.
+        number: its position among the optimizers.
 
     Raises:
-        UsageError: options that the pair cannot say in optax, or does not know; a complex parameter, where torch steps
-            its parts apart.
+        UsageError: options that the pair does not support in optax, or does not know; a complex parameter whose parts
+            torch steps separately.
     """
     pair = pair_of_optimizer(optimizer)
     _refuse_unknown_options(optimizer, pair)
@@ -98,21 +98,21 @@ def read_groups(optimizer: torch.optim.Optimizer, names: Names, *, number: int =
 
 
 def _refuse_unknown_options(optimizer: torch.optim.Optimizer, pair: OptimizerPair) -> None:
-    """See that the pair knows all that the optimizer was told: what it does not know, it would leave out."""
+    """Check that the pair knows all of the optimizer's options: it would ignore the others."""
     if strange := sorted(set(optimizer.defaults) - set(pair.defaults) - pair.ignored):
         raise UsageError(
-            f"{pair.torch} has the option {' and '.join(strange)}, of which its pair says nothing: an option that "
-            "changes an update belongs into the pair's defaults, another one into its ignored"
+            f"{pair.torch} has the option {' and '.join(strange)}, which its pair does not list: an option that "
+            "changes an update belongs in the pair's defaults, another one in its ignored"
         )
 
 
 def _remembering(optimizer: torch.optim.Optimizer, groups: list[ParameterGroup], names: list[str]) -> ParameterGroup:
-    """LBFGS's only group with its memory, which torch keeps under the first parameter."""
+    """LBFGS's only group with its memory, which torch stores under the first parameter."""
     tensors = optimizer.param_groups[0]["params"]
     left_out = [name for tensor, name in zip(tensors, names, strict=True) if not tensor.requires_grad]
     if left_out:
         raise UsageError(
-            f"torch.optim.LBFGS has {', '.join(left_out)}, which require no gradient and take part in its memory; "
+            f"torch.optim.LBFGS has {', '.join(left_out)}, which require no gradient but are part of its memory; "
             "make it with the parameters that are trained"
         )
     sizes = {name: tensor.numel() for name, tensor in zip(names, tensors, strict=True)}
@@ -121,10 +121,10 @@ def _remembering(optimizer: torch.optim.Optimizer, groups: list[ParameterGroup],
 
 
 def options_of(pair: OptimizerPair, group: dict[str, Any]) -> dict[str, Any]:
-    """A group's options as plain numbers: torch takes the learning rate and the betas as tensors too."""
+    """A group's options as plain numbers: torch accepts tensors for the learning rate and the betas, too."""
     options = {name: _plain(group.get(name, default)) for name, default in pair.defaults.items()}
     if pair.rate_in_its_dtype and hasattr(group["lr"], "item") and options["lr"]:
-        # It takes 1 − lr · decay in the tensor's float32, too.
+        # It computes 1 − lr · decay in the tensor's float32, too.
         options["weight_decay"] = (1 - (1 - group["lr"] * options["weight_decay"]).item()) / options["lr"]
     return options
 
@@ -147,7 +147,7 @@ def _state_of(state: dict[str, Any], pair: OptimizerPair) -> tuple[dict[str, flo
 
 
 def _scalars_of(state: dict[str, Any], pair: OptimizerPair) -> str:
-    """The dtype that a parameter's scalars are rounded to: `load_state_dict` gives them the parameter's own."""
+    """The dtype that a parameter's scalars are rounded to: `load_state_dict` casts them to the parameter's."""
     from port.weights.torch_arrays import numpy_dtype
 
     kept = [numpy_dtype(state[key].dtype) for key in sorted(pair.scalars) if hasattr(state.get(key), "dtype")]
@@ -164,7 +164,7 @@ def _with(
 
 
 def labels_of(groups: list[ParameterGroup], trainable: Collection[str]) -> dict[str, str]:
-    """Each parameter's label, under torch's names: its group's number, and `FROZEN` for what is in none."""
+    """Each parameter's label, under torch's names: its group's number, or `FROZEN` if it is in none."""
     labels = dict.fromkeys(trainable, FROZEN)
     for label, group in named_groups(groups).items():
         labels |= dict.fromkeys(group.names, label)
@@ -172,7 +172,7 @@ def labels_of(groups: list[ParameterGroup], trainable: Collection[str]) -> dict[
 
 
 def named_groups(groups: list[ParameterGroup]) -> dict[str, ParameterGroup]:
-    """The groups by label; a group of torch's that is several here tells how often each part was stepped."""
+    """The groups by label; the label of a torch group that was split says how often each part was stepped."""
     several = len({group.optimizer for group in groups}) > 1
     places = [(group.optimizer, group.index) for group in groups]
     labels: dict[str, ParameterGroup] = {}
@@ -187,7 +187,7 @@ def named_groups(groups: list[ParameterGroup]) -> dict[str, ParameterGroup]:
 
 
 def scalar_dtype() -> str:
-    """The dtype in which torch keeps a parameter's numbers: its default, whatever the parameter's own is."""
+    """The dtype in which torch stores a parameter's numbers: its default dtype, whatever the parameter's is."""
     import torch
 
     return "float64" if torch.get_default_dtype() == torch.float64 else "float32"

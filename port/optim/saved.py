@@ -1,4 +1,4 @@
-"""The optimizer in a torch training checkpoint."""
+"""Reads the optimizer in a torch training checkpoint."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     import torch
 
 PLACES = ("optimizer", "optimizer_state_dict", "optimizer_state", "optimizer_states", "optim", "opt")
-"""Where training scripts put an optimizer's state dict in what they save."""
+"""The usual keys of an optimizer's state dict in a training checkpoint."""
 _NO_DEFAULT = inspect.Parameter.empty
 STEPS = ("step", "global_step", "iteration", "num_updates")
 
 
 @dataclass(frozen=True)
 class SavedOptimizer:
-    """What a training checkpoint says of its optimizer.
+    """The optimizer of a training checkpoint.
 
     Attributes:
         optimizer: with its groups and state; its parameters have the model's names and shapes, and no values.
-        place: where in the checkpoint it is.
-        step: how many updates the checkpoint has behind it: as the file says, else as the optimizer has counted; 0 if
-            nothing tells.
-        content: all that the file holds.
+        place: its key in the checkpoint.
+        step: the number of updates at the checkpoint: from the file, else from the optimizer's count; 0 if neither
+            has it.
+        content: the file's whole contents.
         frozen: names of its parameters that the model does not train (``requires_grad=False``).
-        never_stepped: names of those that the model trains, and no update has reached so far.
+        never_stepped: names of those that the model trains, but no update has reached so far.
     """
 
     optimizer: torch.optim.Optimizer
@@ -54,28 +54,28 @@ class SavedOptimizer:
 def read_optimizer(
     source: Path | str | Checkpoint, optimizer: Any, model: torch.nn.Module, *, key: str | None = None
 ) -> SavedOptimizer:
-    """The optimizer of a training checkpoint.
+    """Read the optimizer of a training checkpoint.
 
-    Where it was made without names, and of all the model's parameters or of all that require a gradient, they are taken
-    to be in the model's order, as in ``SGD(model.parameters())``.
+    If it was made without names, of all the model's parameters or of all that require a gradient, they are assumed to
+    be in the model's order, as in ``SGD(model.parameters())``.
 
-    What the model freezes, and what has no state where others have one, so that no update has ever reached it, requires
-    no gradient in the optimizer that is given back: the next update leaves it as it is, as torch's would.
+    Parameters that the model freezes, and those without state where others have one, which no update has ever reached,
+    require no gradient in the returned optimizer: the next update does not change them, as in torch.
 
     Args:
-        source: what ``torch.save`` wrote: its path, or the file that is open. It is never unpickled beyond tensors.
-        optimizer: its class, one of torch.optim's or of a registered pair.
-        model: the module that it trains, on the meta device too: it tells which parameters there are.
-        key: where in the checkpoint the optimizer's state dict is, if it holds several.
+        source: what ``torch.save`` wrote: its path, or the open file. It is never unpickled beyond tensors.
+        optimizer: its class, from torch.optim or of a registered pair.
+        model: the module that it trains, on the meta device too: it defines which parameters there are.
+        key: the key of the optimizer's state dict in the checkpoint, if it has several.
 
     Raises:
-        BrokenWeights: a file that cannot be read, or holds no optimizer; a part of it that is not what it has to be.
-        UsageError: no class that a pair speaks of; several optimizers in it; groups whose parameters cannot be told
-            apart.
-        WeightsMismatch: the state of another model, or of another class.
+        BrokenWeights: the file cannot be read, or has no optimizer; a part of it is invalid.
+        UsageError: a class that no pair covers; several optimizers in it; groups whose parameters cannot be
+            identified.
+        WeightsMismatch: the state is of another model, or of another class.
     """
     if not isinstance(optimizer, type):
-        raise UsageError(f"the optimizer is told by its class, as torch.optim.AdamW; got {described(optimizer)}")
+        raise UsageError(f"the optimizer is chosen by its class, as torch.optim.AdamW; got {described(optimizer)}")
     pair = pair_of_optimizer(optimizer)
     if (reason := pair.refused(pair.defaults)) is not None:
         raise UsageError(reason)
@@ -115,24 +115,24 @@ def _made(
     try:
         made: torch.optim.Optimizer = optimizer([{"params": named} for named in parameters], **_needed(optimizer, pair))
         made.load_state_dict({"state": saved["state"], "param_groups": groups})
-    except Exception as error:  # Whatever torch makes of what is left, as Muon of a vector.
+    except Exception as error:  # whatever torch raises for the rest, as Muon does for a vector
         raise BrokenWeights(f"{where}: no {pair.torch} can be made of it: {type(error).__name__}: {error}") from error
     return made
 
 
 def _needed(optimizer: Any, pair: OptimizerPair) -> dict[str, Any]:
-    """What the class does not make an optimizer without; the groups' own values come behind it."""
+    """Arguments that the class requires to make an optimizer; the groups' own values override them."""
     taken = inspect.signature(optimizer).parameters
     needed = {name for name, parameter in taken.items() if parameter.default is _NO_DEFAULT}
     return {name: value for name, value in pair.defaults.items() if name in needed}
 
 
 def _step(path: Path, content: Saved[str, Any], made: torch.optim.Optimizer) -> int:
-    """The number of updates: as the file says, else as the optimizer has counted."""
+    """The number of updates: from the file, else from the optimizer's count."""
     for name in STEPS:
         if isinstance(step := content.get(name), int):
             if not 0 <= step <= LARGEST:
-                raise BrokenWeights(f"{path}: {name} is to be a number of updates, got {shown(step)}")
+                raise BrokenWeights(f"{path}: {name} must be a number of updates, got {shown(step)}")
             return step
     return next((int(state[STEP]) for state in made.state.values() if STEP in state), 0)
 
@@ -152,7 +152,7 @@ def _moments(state: Saved[str, Any]) -> list[torch.Tensor]:
 
 def _find(path: Path, content: Any, key: str | None) -> tuple[str, Saved[str, Any]]:
     if not isinstance(content, Saved):
-        raise BrokenWeights(f"{path} holds a {type(content).__name__}, and no training checkpoint")
+        raise BrokenWeights(f"{path} holds a {type(content).__name__}, not a training checkpoint")
     if key is not None:
         if not _is_optimizer(content.get(key)):
             raise UsageError(f"{path} has no optimizer's state dict at {key!r}; it has {', '.join(map(str, content))}")
@@ -166,10 +166,10 @@ def _find(path: Path, content: Any, key: str | None) -> tuple[str, Saved[str, An
         return str(place), content[place]
     if not found:
         raise BrokenWeights(
-            f"{path} holds no optimizer's state dict (of {', '.join(map(str, content))}); "
+            f"{path} has no optimizer's state dict (of {', '.join(map(str, content))}); "
             "save it with the model: torch.save({'model': model.state_dict(), 'optimizer': optimizer.state_dict()}, …)"
         )
-    raise UsageError(f"{path} holds several optimizers: say which: {', '.join(map(str, found))}")
+    raise UsageError(f"{path} has several optimizers: choose one: {', '.join(map(str, found))}")
 
 
 def _is_optimizer(value: Any) -> bool:
@@ -179,7 +179,7 @@ def _is_optimizer(value: Any) -> bool:
 def _names(path: Path, saved: Saved[str, Any], model: torch.nn.Module) -> list[list[str]]:
     """The parameters' names, group by group: as saved, or in the model's order, or by the shapes of their state.
 
-    In the model's order stand all of its parameters, or all that it trains.
+    In the model's order means all of its parameters, or all that it trains.
     """
     groups = saved["param_groups"]
     known = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
@@ -196,7 +196,7 @@ def _names(path: Path, saved: Saved[str, Any], model: torch.nn.Module) -> list[l
 
 
 def _stand_in(path: Path, saved: Saved[str, Any]) -> Any:
-    """Parameters of the shapes that their state has, for finding their names."""
+    """Parameters with the shapes of their state, for finding their names."""
     import torch
 
     groups = []
@@ -206,7 +206,7 @@ def _stand_in(path: Path, saved: Saved[str, Any]) -> Any:
             shapes = [moment.shape for moment in _moments(saved["state"].get(index, {}))]
             if not shapes:
                 raise UsageError(
-                    f"{path}: nothing tells which parameter is number {index} of the optimizer's group {number}; save "
+                    f"{path}: parameter number {index} of the optimizer's group {number} cannot be identified; save "
                     "it with names: torch.optim.SGD(model.named_parameters(), …)"
                 )
             try:
@@ -220,7 +220,7 @@ def _stand_in(path: Path, saved: Saved[str, Any]) -> Any:
 
 
 def _check_class(where: str, saved: Saved[str, Any], pair: OptimizerPair) -> None:
-    """Adam's state and AdamW's are alike, and torch loads either into either: only the groups tell."""
+    """Check the class: Adam's and AdamW's states are alike, torch loads either into either; only the groups differ."""
     for place, group in enumerate(saved["param_groups"]):
         if (reason := pair.foreign(group)) is not None:
             raise WeightsMismatch(f"{where}: param_groups[{place}] {reason}")

@@ -1,4 +1,4 @@
-"""The scheduler in a torch training checkpoint."""
+"""Reads the scheduler in a torch training checkpoint."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 COUNTERS = ("num_bad_epochs", "cooldown_counter")
-"""What ReduceLROnPlateau counts, beside its steps."""
+"""ReduceLROnPlateau's counts, beside its steps."""
 LENGTHS = ("T_0", "T_mult")
-"""What CosineAnnealingWarmRestarts takes as torch's constructor does alone: without, its periods have no end."""
+"""Options of CosineAnnealingWarmRestarts that only its constructor checks: with invalid ones, a period never ends."""
 
 
 @dataclass(frozen=True)
 class SavedScheduler:
-    """What a training checkpoint says of its scheduler.
+    """The scheduler of a training checkpoint.
 
     Attributes:
-        scheduler: on the optimizer, where it stood. Nothing was stepped.
-        place: where in the checkpoint it is.
+        scheduler: attached to the optimizer, at its position. Nothing was stepped.
+        place: its key in the checkpoint.
     """
 
     scheduler: Scheduler
@@ -40,7 +40,7 @@ class SavedScheduler:
 
 
 def scheduler_places(content: Any) -> dict[str, list[str]]:
-    """Where in a checkpoint a scheduler's state dict seems to be → the names of the classes that keep such a one."""
+    """Keys of a checkpoint that seem to be a scheduler's state dict → the names of the classes with such a state."""
     if not isinstance(content, Saved):
         return {}
     return {
@@ -58,22 +58,22 @@ def read_scheduler(
     *,
     key: str | None = None,
 ) -> SavedScheduler:
-    """The scheduler of a training checkpoint, on the optimizer that was read from it.
+    """Read the scheduler of a training checkpoint, attached to the optimizer that was read from it.
 
-    A CyclicLR's function of one's own leaves no trace in a state dict: it is taken for torch's own, and refused only
-    where the rate tells.
+    A custom function of CyclicLR leaves no trace in a state dict: it is taken for torch's own, and rejected only if the
+    rate contradicts that.
 
     Args:
         path: the file, for messages.
-        content: what is in it, as `port.weights.torch_files.read_saved` gives it.
-        scheduler: its class, one of torch.optim's or of a registered pair.
-        optimizer: of the same checkpoint: the rates in its groups are those that the scheduler has brought them to.
-        key: where in the checkpoint the scheduler's state dict is, if it holds several.
+        content: its contents, from `port.weights.torch_files.read_saved`.
+        scheduler: its class, from torch.optim or of a registered pair.
+        optimizer: of the same checkpoint: its groups have the scheduler's current rates.
+        key: the key of the scheduler's state dict in the checkpoint, if it has several.
 
     Raises:
-        BrokenWeights: no scheduler in it.
-        UsageError: no class that is known; one whose state dict does not hold all of it; several schedulers; an
-            optimizer whose rate is not the scheduler's.
+        BrokenWeights: it has no scheduler.
+        UsageError: an unknown class; one whose state dict is incomplete; several schedulers; an optimizer whose rate is
+            not the scheduler's.
         WeightsMismatch: the state of another class, or beside other groups.
     """
     kept = kept_by(scheduler) if isinstance(scheduler, type) else None
@@ -90,8 +90,8 @@ def read_scheduler(
             "scheduler=scheduler, …)"
         )
     _check(where, saved, kept, len(optimizer.param_groups))
-    # Not by its __init__, which takes a first step and asks for what is in the state; CyclicLR's loading looks for
-    # what that has set.
+    # Not by its __init__, which makes a first step and requires what is in the state; CyclicLR's loading looks for what
+    # that has set.
     made = scheduler.__new__(scheduler)
     vars(made).update(saved, optimizer=optimizer)
     try:
@@ -99,7 +99,7 @@ def read_scheduler(
         _read(made)
     except PortError as error:
         raise UsageError(f"{where}: {error}") from error
-    except Exception as error:  # Whatever there may be in the place of a number.
+    except Exception as error:  # there may be anything in place of a number
         told = f"{type(error).__name__}: {error}"
         raise WeightsMismatch(
             f"{where}: no {kept.name} can be made of it and of the optimizer's groups: {told}"
@@ -120,11 +120,11 @@ def _find(path: Path | str, content: Any, key: str | None) -> str:
         return key
     if not places:
         raise BrokenWeights(
-            f"{path} holds no scheduler's state dict (of {', '.join(map(str, content))}); save it with the model and "
+            f"{path} has no scheduler's state dict (of {', '.join(map(str, content))}); save it with the model and "
             "the optimizer: torch.save({'scheduler': scheduler.state_dict(), …}, …)"
         )
     if len(places) > 1:
-        raise UsageError(f"{path} holds several schedulers: say which: {', '.join(places)}")
+        raise UsageError(f"{path} has several schedulers: choose one: {', '.join(places)}")
     return places[0]
 
 
@@ -134,27 +134,27 @@ def _check(where: str, saved: Saved[str, Any], kept: SchedulerStateKeys, groups:
         own = " and ".join(each.torch for each in classes_that_keep(saved))
         held = ", ".join(strange) or ", ".join(sorted(map(str, saved)))
         raise WeightsMismatch(
-            f"{where}: it holds {held}, and {kept.torch} keeps {', '.join(sorted(kept.keys or ()))}: it is the state "
+            f"{where}: it has {held}, and {kept.torch} stores {', '.join(sorted(kept.keys or ()))}: it is the state "
             f"of {own or 'another class'}"
         )
     for name in ("last_epoch", *(counter for counter in COUNTERS if counter in saved)):
         count = saved.get(name)
         if not isinstance(count, int) or not 0 <= count <= LARGEST:
-            raise WeightsMismatch(f"{where}: its {name} is to be a number of steps, got {shown(count)}")
+            raise WeightsMismatch(f"{where}: its {name} must be a number of steps, got {shown(count)}")
     for name in LENGTHS:
         length = saved.get(name, 1)
         if not isinstance(length, int) or not 1 <= length <= LARGEST:
-            raise WeightsMismatch(f"{where}: its {name} is to be a whole number of at least 1, got {shown(length)}")
+            raise WeightsMismatch(f"{where}: its {name} must be a whole number of at least 1, got {shown(length)}")
     for name in ("base_lrs", "max_lrs", "min_lrs"):
         if name in saved and (not isinstance(saved[name], list) or len(saved[name]) != groups):
             raise WeightsMismatch(
-                f"{where}: its {name} are to be one for each of the optimizer's {groups} groups, got "
+                f"{where}: its {name} must be one for each of the optimizer's {groups} groups, got "
                 f"{shown(saved[name])}: it is the scheduler of another optimizer"
             )
 
 
 def _read(scheduler: Any) -> None:
-    """Say of each group what it will do, and do it once: so what cannot be right is refused here."""
+    """Evaluate each group's schedule once, so that invalid values are rejected here."""
     import jax
     import jax.numpy as jnp
 

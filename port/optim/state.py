@@ -1,4 +1,4 @@
-"""An optax state filled with what a torch optimizer holds: by the classes and fields of the states."""
+"""Fills an optax state with the contents of a torch optimizer: by the classes and fields of the states."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Contents:
-    """What the state of one label holds.
+    """The contents for the state of one label.
 
     Attributes:
-        pair: the optimizer's.
+        pair: the optimizer's pair.
         numbers: torch's key → the count of steps, or one of the pair's scalars.
         arrays: torch's key → path of a parameter → array, in the layout of the parameters.
         place: how many updates its schedule has seen.
         rates: a plateau's field → its value.
         scalars: the dtype of the pair's scalars.
-        memory: LBFGS's, in the order of the state.
+        memory: LBFGS's memory, in the order of the state.
     """
 
     pair: OptimizerPair
@@ -43,15 +43,15 @@ class Contents:
 
 
 def filled(state: Any, contents: dict[str, Contents], *, prefix: str = "") -> Any:
-    """The state with a torch optimizer's contents.
+    """Fill the state with a torch optimizer's contents.
 
     Args:
-        state: a fresh one, of the transformation.
+        state: a fresh state of the transformation.
         contents: by label.
-        prefix: what stands before the parameters' paths.
+        prefix: the path before the parameters' paths.
 
     Raises:
-        WeightsMismatch: an array of another shape than its place.
+        WeightsMismatch: an array has another shape than its target.
     """
     if len(contents) == 1:
         return _filled(state, next(iter(contents.values())), prefix)
@@ -69,7 +69,7 @@ def _in_partitions(state: Any, visit: Callable[[str, Any], Any]) -> Any:
 
 
 def _inside(state: Any, visit: Callable[[Any], Any]) -> Any:
-    """The state with its direct parts visited."""
+    """Visit the direct parts of the state."""
     if isinstance(state, tuple) and hasattr(state, "_fields"):
         return type(state)(*map(visit, state))
     if isinstance(state, tuple | list):
@@ -106,7 +106,7 @@ def _field(name: str, key: str, fresh: Any, contents: Contents, prefix: str) -> 
     if name in pair.flags:
         return _like(bool(contents.arrays.get(pair.flags[name])), fresh)
     if key in pair.scalars:
-        # torch keeps them in its default dtype, for float64 parameters too, and what it rounds is rounded here.
+        # torch stores them in its default dtype, for float64 parameters too, and its rounding is reproduced here.
         return jnp.asarray(contents.numbers.get(key, fresh), contents.scalars)
     if key == STEP:
         return _like(contents.numbers.get(key, 0), fresh)
@@ -119,12 +119,12 @@ def _field(name: str, key: str, fresh: Any, contents: Contents, prefix: str) -> 
         if path not in arrays:
             return old
         if arrays[path].shape != old.shape:
-            raise WeightsMismatch(f"{path}: torch's {key} has shape {arrays[path].shape}, its place {old.shape}")
+            raise WeightsMismatch(f"{path}: torch's {key} has shape {arrays[path].shape}, expected {old.shape}")
         return _like(arrays[path], old)
 
     return jax.tree_util.tree_map_with_path(leaf, fresh)
 
 
 def _like(value: Any, fresh: Any) -> jax.Array:
-    # A copy: jnp.asarray may share the memory of a numpy array, and torch goes on writing to it.
+    # A copy: jnp.asarray may share a numpy array's memory, and torch continues to write to it.
     return jnp.array(value, jnp.asarray(fresh).dtype)

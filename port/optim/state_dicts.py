@@ -1,4 +1,4 @@
-"""What the parts of a torch optimizer's state dict have to be. A file may hold anything in their place."""
+"""Validates the parts of a torch optimizer's state dict. A file may contain anything in their place."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from port.optim.options import reason_against, shown
 from port.pairs.optimizers import STEP, OptimizerPair
 
 LARGEST = 2**31 - 1
-"""What a count of steps may come to: JAX keeps it as an int32."""
+"""The largest count of steps: JAX stores it as an int32."""
 
 
 def check_form(where: str, saved: Saved[str, Any]) -> None:
-    """See that there are groups of numbered parameters, and a state for none but those.
+    """Check that there are groups of numbered parameters, and states only for those.
 
     Args:
         where: the file and the place in it, for messages.
         saved: the state dict, with ``param_groups`` and ``state``.
 
     Raises:
-        BrokenWeights: a part that is something else; says where it is and what was found.
+        BrokenWeights: a part is something else; says where it is and what was found.
     """
     groups, states = saved["param_groups"], saved["state"]
     if not isinstance(groups, list) or not groups:
@@ -34,7 +34,7 @@ def check_form(where: str, saved: Saved[str, Any]) -> None:
         if not isinstance(group, Saved):
             raise _broken(here, "a group's options", group)
         if "params" not in group:
-            raise BrokenWeights(f"{here} does not say which parameters are in it: it has no 'params'")
+            raise BrokenWeights(f"{here} does not list its parameters: it has no 'params'")
         if not _is_list(group["params"], int):
             raise _broken(f"{here}: params", "a list of the parameters' numbers", group["params"])
         if "param_names" in group and (
@@ -55,34 +55,34 @@ def check_form(where: str, saved: Saved[str, Any]) -> None:
 
 
 def check_options(where: str, pair: OptimizerPair, groups: list[Any]) -> None:
-    """See that each group has all of the optimizer's options, with values that torch takes.
+    """Check that each group has all of the optimizer's options, with values that torch accepts.
 
     Args:
         where: the file and the place in it, for messages.
-        pair: the optimizer's.
-        groups: as torch has loaded them: with defaults for the options that older versions did not write.
+        pair: the optimizer's pair.
+        groups: as loaded by torch: with defaults for the options that older versions did not write.
 
     Raises:
-        BrokenWeights: an option that is missing, or of another kind.
+        BrokenWeights: an option is missing, or has a value of the wrong kind.
     """
     for place, group in enumerate(groups):
         here = f"{where}: param_groups[{place}]"
         if missing := [option for option in pair.defaults if option not in group]:
-            raise BrokenWeights(f"{here} has no {' and no '.join(missing)}, which {pair.torch} steps by")
+            raise BrokenWeights(f"{here} has no {' and no '.join(missing)}, which {pair.torch} needs")
         if (reason := reason_against(pair, group)) is not None:
             raise BrokenWeights(f"{here}: {reason}")
 
 
 def check_values(where: str, pair: OptimizerPair, state: Saved[str, Any]) -> None:
-    """See that a parameter's state holds numbers and moments where they belong.
+    """Check that a parameter's state has numbers and moments where they belong.
 
     Args:
         where: the file, the place in it and the parameter, for messages.
-        pair: the optimizer's. LBFGS's state is another thing: see `check_memory`.
-        state: with torch's keys, the pair's own alone.
+        pair: the optimizer's pair. LBFGS's state is different: see `check_memory`.
+        state: with torch's keys, only the pair's.
 
     Raises:
-        BrokenWeights: a value of another kind; no count of steps where torch counts.
+        BrokenWeights: a value of the wrong kind; no count of steps where torch counts.
     """
     if state and pair.counts and STEP not in state:
         raise BrokenWeights(f"{where} has no {STEP}, only {', '.join(state)}")
@@ -98,15 +98,15 @@ def check_values(where: str, pair: OptimizerPair, state: Saved[str, Any]) -> Non
 
 
 def check_memory(where: str, state: Saved[str, Any], size: int) -> None:
-    """See that an LBFGS's state holds vectors of all parameters, flat one after another, and numbers.
+    """Check that LBFGS's state has flat vectors over all parameters, and numbers.
 
     Args:
         where: the file, the place in it and the parameter, for messages.
         state: with torch's keys.
-        size: how many numbers there are in all parameters together.
+        size: the number of elements of all parameters.
 
     Raises:
-        BrokenWeights: a value of another kind or length, or none.
+        BrokenWeights: a value of the wrong kind or length, or a missing one.
     """
     for key in ("func_evals", "n_iter"):
         if state and not _is_count(state.get(key)):
@@ -125,14 +125,14 @@ def check_memory(where: str, state: Saved[str, Any], size: int) -> None:
     if not isinstance(ratios, list) or not all(map(_is_number, ratios)):
         raise _broken(f"{where}: ro", "a list of numbers", ratios)
     if len({len(state[key]) for key in (*LISTS, "ro")}) > 1:
-        raise BrokenWeights(f"{where}: {', '.join(LISTS)} and ro are to be of one length, and are not")
+        raise BrokenWeights(f"{where}: {', '.join(LISTS)} and ro must have equal lengths")
     for key in ("t", "H_diag", "prev_loss"):
         if not _is_number(state.get(key)):
             raise _broken(f"{where}: {key}", "a number", state.get(key))
 
 
 def is_floating(value: Any) -> bool:
-    """Whether it is a tensor of floating-point numbers, complex ones too, as moments are."""
+    """Whether it is a tensor of floating-point or complex numbers, as moments are."""
     import torch
 
     return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
@@ -141,7 +141,7 @@ def is_floating(value: Any) -> bool:
 def _broken(place: str, expected: str, found: Any) -> BrokenWeights:
     shape = getattr(found, "shape", None)
     told = shown(found) if shape is None else f"a tensor of shape {tuple(shape)}, {found.dtype}"
-    return BrokenWeights(f"{place} is to be {expected}, got {told}")
+    return BrokenWeights(f"{place} must be {expected}, got {told}")
 
 
 def _is_list(value: Any, kind: type) -> bool:

@@ -1,4 +1,4 @@
-"""The parameters of a saved optimizer that it does not step: frozen ones, and those that it has never stepped."""
+"""The parameters that a saved optimizer does not step: frozen ones, and those that it has never stepped."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 def freeze(
     optimizer: torch.optim.Optimizer, names: Names, frozen: list[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Take the gradient from what is not stepped.
+    """Set requires_grad=False for parameters that are not stepped.
 
-    torch skips a parameter without a gradient, weight decay included, and makes its state with its first gradient. So
-    one that has no state, where the optimizer keeps some and others have theirs, has never been stepped. An optimizer
-    that keeps nothing, as SGD without momentum, does not tell.
+    torch skips a parameter without a gradient, weight decay included, and creates its state with its first gradient. So
+    one without state, if the optimizer stores some and others have theirs, has never been stepped. For an optimizer
+    that stores nothing, as SGD without momentum, this cannot be known.
 
     Args:
         optimizer: with its state.
-        names: of its parameters, group by group.
-        frozen: names of those that the model does not train.
+        names: the names of its parameters, group by group.
+        frozen: the names of those that the model does not train.
 
     Returns:
-        names of the frozen, and of the others that were never stepped.
+        The names of the frozen ones, and of the others that were never stepped.
     """
     known, pair = set(frozen), pair_of_optimizer(optimizer)
     is_stepped = any(optimizer.state.values()) and not pair.closure  # LBFGS has one state for all of them

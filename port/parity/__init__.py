@@ -1,4 +1,4 @@
-"""Two modules side by side: forward, gradients, running statistics, layer by layer."""
+"""Compare two modules: outputs, gradients, running statistics, layer by layer."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

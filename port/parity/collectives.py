@@ -1,4 +1,4 @@
-"""The collectives of a compiled program on a mesh, and those among them that nobody meant."""
+"""List the collectives of a compiled program on a mesh, and find the unintended ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 Shape = tuple[int, ...]
 KINDS = ("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute")
 UNKNOWN = "?"
-"""Stands for axes of the mesh where the groups of devices are said in a form that is not known."""
+"""Placeholder for mesh axes if the device groups are in an unknown format."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Collective:
 
     Attributes:
         kind: of `KINDS`.
-        along: the axes of the mesh whose devices take part in it together.
-        shapes: what it gives on a device, each array with its dtype.
-        op: what of the program it is for, in JAX's words.
+        along: the mesh axes whose devices take part in it together.
+        shapes: its result on a device, each array with its dtype.
+        op: the operation of the program that it implements, by JAX's name.
     """
 
     kind: str
@@ -43,11 +43,11 @@ class Collective:
 def collectives_of(text: str, mesh: Mapping[str, int]) -> list[Collective]:
     """The collectives in the text of a compiled program: ``jax.jit(f).lower(…).compile().as_text()``.
 
-    One in a loop's body stands there once, however often the loop goes round. One whose groups are single devices does
+    A collective in a loop's body is listed once, however often the loop runs. One whose groups are single devices does
     nothing, and is left out.
 
     Args:
-        text: of the compiled program.
+        text: the text of the compiled program.
         mesh: the mesh's axes and their sizes, ``mesh.shape``.
     """
     found = []
@@ -60,7 +60,7 @@ def collectives_of(text: str, mesh: Mapping[str, int]) -> list[Collective]:
             for dtype, sizes in _ARRAY.findall(match["made"])
         )
         if match["started"] and match["kind"] == "all-gather" and len(shapes) > 1:
-            shapes = shapes[len(shapes) // 2 :]  # what goes in stands before what comes out
+            shapes = shapes[len(shapes) // 2 :]  # inputs come before outputs
         op = re.search(r'op_name="([^"]*)"', line)
         along = _along(line, mesh)
         if along:
@@ -71,17 +71,17 @@ def collectives_of(text: str, mesh: Mapping[str, int]) -> list[Collective]:
 def unmeant(
     collectives: Sequence[Collective], parameters: Mapping[str, Shape], mesh: Mapping[str, int], batch: Sequence[str]
 ) -> list[str]:
-    """What collectives a training step has that data, FSDP and tensor parallelism do not: a sentence each.
+    """Describe the collectives of a training step that data, FSDP and tensor parallelism do not need, one line each.
 
-    Meant are, along axes that divide the batch: parameters gathered, their gradients summed (``reduce-scatter``, or
-    ``all-reduce``, which XLA's CPU makes of that too), and sums of single numbers, the loss. Along the others: sums of
-    activations behind a projection, before it in the backward pass, and of a loss over parts of its classes.
+    Intended along axes that divide the batch: gathers of parameters, sums of their gradients (``reduce-scatter``, or
+    ``all-reduce``, which XLA's CPU backend also uses for it), and sums of scalars, such as the loss. Along the others:
+    sums of activations after a projection, before it in the backward pass, and of a loss over parts of its classes.
 
     Args:
-        collectives: of the compiled step.
-        parameters: path → the shape of a parameter, as a whole.
+        collectives: the collectives of the compiled step.
+        parameters: path → the full shape of a parameter.
         mesh: the mesh's axes and their sizes.
-        batch: those that divide the batch.
+        batch: the axes that divide the batch.
     """
     shapes = _parts(parameters.values(), mesh)
     wrong = []
@@ -104,12 +104,12 @@ def unmeant(
 
 
 def counted(collectives: Sequence[Collective]) -> dict[tuple[str, tuple[str, ...]], int]:
-    """How many there are of each kind, along which axes of the mesh."""
+    """The number of collectives by kind and mesh axes."""
     return dict(Counter((each.kind, each.along) for each in collectives))
 
 
 def bytes_a_device(arrays: Any) -> dict[Any, int]:
-    """Device → the bytes that it holds of the arrays of a tree."""
+    """Device → the bytes of a tree's arrays that it holds."""
     import jax
 
     held: Counter[Any] = Counter()
@@ -121,9 +121,9 @@ def bytes_a_device(arrays: Any) -> dict[Any, int]:
 
 
 def _parts(shapes: Any, mesh: Mapping[str, int]) -> set[Shape]:
-    """The shapes of parameters, and of what may lie on a device of them, with their axes in any order.
+    """The shapes of parameters and of their possible shards, with the axes in any order.
 
-    Those of a stack of layers are gathered a layer at a time.
+    A stack of layers is gathered one layer at a time.
     """
     counts = {prod(some) for some in _choices(list(mesh.values()))}
     found: set[Shape] = set()
@@ -154,14 +154,14 @@ def _divided(shape: Shape, counts: set[int]) -> Iterator[Shape]:
 
 
 def _is_of_weight(shape: Shape, known: set[Shape]) -> bool:
-    """Whether an array is a parameter's, or some of a table's rows."""
+    """Whether an array is a parameter, or some rows of an embedding table."""
     return shape in known or (
         len(shape) == 2 and any(len(each) == 2 and each[1] == shape[1] and shape[0] <= each[0] for each in known)
     )
 
 
 def _along(line: str, mesh: Mapping[str, int]) -> tuple[str, ...]:
-    """The axes of the mesh along which the devices of a collective's groups differ."""
+    """The mesh axes along which the devices of a collective's groups differ."""
     groups = _groups(line, prod(mesh.values()))
     if groups is None:
         return (UNKNOWN,)
@@ -170,7 +170,7 @@ def _along(line: str, mesh: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _groups(line: str, devices: int) -> list[list[int]] | None:
-    """The devices that take part together, by their numbers; None where that is said in a form that is not known."""
+    """The device groups, by device number; None if their format is unknown."""
     if match := re.search(r"(?:replica_groups|source_target_pairs)=\{(\{[\d,{} ]*\})\}", line):
         return [[int(each) for each in group.split(",")] for group in re.findall(r"\{([\d, ]+)\}", match[1])]
     if match := re.search(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", line):

@@ -1,4 +1,4 @@
-"""Two modules compared, mode by mode; what is there when it ends is reported, however it ends."""
+"""Compare two modules mode by mode, and report the results so far however the comparison ends."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from port.parity.sides.run import Run
 
 @dataclass
 class Comparison:
-    """A comparison on its way.
+    """A comparison in progress.
 
     Attributes:
-        models: the two.
-        drawn: the cotangents that both sides are given.
+        models: the two models.
+        drawn: the cotangents for both sides.
         findings: what was found before either ran.
         steps: forward passes in training mode before the running statistics are compared.
-        remarks: what else there is to say.
-        results: of each mode that was compared.
-        random: whose model draws random numbers in training mode, though its dropout layers are off: torch's, Flax's.
-        ended: why it ended before its end; empty where it did not.
+        remarks: further remarks.
+        results: the result of each compared mode.
+        random: which models draw random numbers in training mode although their dropout is off: torch's, Flax's.
+        ended: why it ended early; empty if it did not.
     """
 
     models: Models
@@ -42,15 +42,15 @@ class Comparison:
     ended: str = ""
 
     def run(self, evaluated: Run) -> None:
-        """Compare evaluation, training, and what some steps leave in buffers; as far as memory and the user allow.
+        """Compare evaluation, training, and the buffers after some steps, as far as memory and the user allow.
 
         Args:
-            evaluated: torch's run in evaluation.
+            evaluated: torch's run in evaluation mode.
         """
         try:
             self._modes(evaluated)
         except KeyboardInterrupt:
-            # What was compared so far is worth more than nothing; a second one ends the command.
+            # Keep the results so far; a second interrupt ends the command.
             self.ended = "it was interrupted before all was compared: run it again"
         except Exception as error:
             if not did_not_fit(error):
@@ -73,7 +73,7 @@ class Comparison:
             part_beyond_rounding(models, result, training=mode == "training")
 
     def report(self, *, weights_compared: bool) -> CheckReport:
-        """What was found.
+        """Report the findings.
 
         Args:
             weights_compared: whether each side kept its own weights.
@@ -103,7 +103,7 @@ class Comparison:
         )
 
     def _weights(self) -> Compared:
-        """The row of the weights, which were compared before either side ran."""
+        """The row for the weights, which were compared before either side ran."""
         found = [finding for finding in self.findings if finding.what == "weights"]
         worst = max(found, key=lambda finding: finding.difference, default=None)
         difference, where = (0.0, "") if worst is None else (worst.difference, worst.where)

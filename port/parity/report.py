@@ -1,4 +1,4 @@
-"""What checking two modules says."""
+"""The report of checking two modules."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from port.parity.compare.findings import ORDER, WORDS, Finding, LayerRow, Partin
 from port.parity.diagnose.causes.cause import Cause
 
 SHOWN = 8
-"""How many findings and layers a printed report has of each kind."""
+"""The most findings and layers of each kind in a printed report."""
 
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What `port.check` found; true where the two modules agree.
+    """The result of `port.check`; truthy if the two modules agree.
 
     Attributes:
         status: agree, differ, or cannot be judged.
-        findings: all that differs, sorted: weights, outputs, running statistics, gradients, gradients of inputs.
-        partings: where they part first, forward and backward, in each mode that differs.
+        findings: all differences, sorted: weights, outputs, running statistics, gradients, gradients of inputs.
+        partings: where they first diverge, forward and backward, in each mode that differs.
         layers: each mode's layers in the order in which torch finished them.
         hints: what to look at.
         remarks: what was done, and what was not compared.
         rows: what was compared: the largest difference of each kind in each mode, and how many tensors.
-        precision: in which both sides ran.
+        precision: the precision in which both sides ran.
         unjudged: what cannot be judged, and why.
-        causes: what makes the two agree where they part, found by trying.
+        causes: changes, found by trying, that make the two agree where they diverge.
     """
 
     status: Status
@@ -46,17 +46,17 @@ class CheckReport:
 
     @property
     def agree(self) -> bool:
-        """Whether all was compared and nothing differs."""
+        """Whether everything was compared and nothing differs."""
         return self.status is Status.AGREE
 
     @property
     def first(self) -> Parting | None:
-        """Where they part first: forward before backward, evaluation before training."""
+        """The first divergence: forward before backward, evaluation before training."""
         return self.partings[0] if self.partings else None
 
     @property
     def compared(self) -> dict[str, int]:
-        """How many tensors of each kind were compared, in all modes."""
+        """The number of compared tensors of each kind, over all modes."""
         counts: dict[str, int] = {}
         for row in self.rows:
             kind = row.what.partition(" in ")[0].partition(" after ")[0]

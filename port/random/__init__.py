@@ -2,15 +2,15 @@
 
 jax draws with Threefry-2x32, a hash of a key and a counter, with no state. The functions here are named as in
 ``jax.random`` and return the same bits, on any device: keys and bits (`threefry`), numbers (`draws`, `normal_draws`).
-jax's masks for torch's dropout modules: `dropout`. ``jax_threefry_partitionable=True`` is meant, the default since jax
-0.5; the older, non-partitionable mode is not reproduced.
+jax's masks for torch's dropout modules are in `dropout`. All of it follows ``jax_threefry_partitionable=True``, the
+default since jax 0.5; the older, non-partitionable mode is not reproduced.
 
-``x64`` says whether the JAX side runs with ``jax_enable_x64``. It is part of a draw's definition: jax then draws in
-64 bits by default, and those are other numbers, not the same ones to more digits.
+``x64`` says whether the JAX side runs with ``jax_enable_x64``. It is part of a draw's definition: jax then draws
+64 bits by default, which gives different numbers, not the same numbers with more digits.
 
-Every ``key`` is a jax key's raw data: shape (2,), dtype ``torch.uint32``, what
-``torch.from_numpy(numpy.array(jax.random.key_data(key)))`` gives. What is drawn lies on its key's device. Seeds,
-keys, numbers and dtypes that jax would refuse raise UsageError.
+Every ``key`` is the raw data of a jax key: shape (2,), dtype ``torch.uint32``, as from
+``torch.from_numpy(numpy.array(jax.random.key_data(key)))``. Draws are on their key's device. Seeds,
+keys, numbers and dtypes that jax would reject raise UsageError.
 """
 
 from port.random.draws import bernoulli, uniform

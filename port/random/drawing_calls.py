@@ -1,8 +1,9 @@
-"""Which of torch's calls draw random numbers, and what they draw from a step's key instead.
+"""Which torch calls draw random numbers, and what they draw from a step's key instead.
 
-Two levels, because torch has two. A *function* (``F.dropout``, ``Tensor.bernoulli_``) is what a model calls: the
-dropouts are computed here as XLA computes them, to the last bit. What a function does inside, one sees as *operators*:
-so attention, recurrent layers and the like run with their operators watched, and each that draws is matched or refused.
+There are two levels, as in torch. A *function* (``F.dropout``, ``Tensor.bernoulli_``) is what a model calls; dropout
+functions are computed here as XLA computes them, to the last bit. What happens inside a function is visible as
+*operators*: attention, recurrent layers and others run with their operators watched, and each that draws is matched or
+rejected.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from port.random.shared_draws import SharedDraws, location
 
 # %% Functions
 
-# Of an input's dimensions, by their number: how many lead up to the channels that drop whole, (N, C), or (C,) without
-# a batch. PyTorch takes dropout2d's three dimensions as (N, C, L).
+# By the input's number of dimensions: how many dimensions lead up to the channels that are dropped whole: (N, C), or
+# (C,) without a batch. PyTorch reads three dimensions of dropout2d as (N, C, L).
 _CHANNEL_DIMENSIONS: dict[Any, dict[int, int]] = {
     F.dropout1d: {2: 1, 3: 2},
     F.dropout2d: {3: 2, 4: 2},
@@ -48,7 +49,7 @@ _WATCHED = frozenset(
 
 
 class SharedFunctions(TorchFunctionMode):
-    """Within it, torch's functions draw from ``draws``; ``channels_last`` is of `port.random.shared_dropout`."""
+    """A context in which torch's functions draw from ``draws``; ``channels_last`` as in `shared_dropout`."""
 
     def __init__(self, draws: SharedDraws, channels_last: bool) -> None:
         super().__init__()
@@ -65,7 +66,7 @@ class SharedFunctions(TorchFunctionMode):
             _refuse_packed(name, args)
         with ExitStack() as entered:
             if name in _ATTENTION and _attention_rate(func, name, args, kwargs) > 0:
-                entered.enter_context(sdpa_kernel(SDPBackend.MATH))  # its dropout is an operator of its own
+                entered.enter_context(sdpa_kernel(SDPBackend.MATH))  # its dropout is a separate operator
             entered.enter_context(_SharedOperators(self.draws))
             return func(*args, **kwargs)
 
@@ -76,8 +77,8 @@ class SharedFunctions(TorchFunctionMode):
         inplace = inplace or func is torch.dropout_
         if not training or not 0 < p <= 1:
             given = (input, p, training) if func in _ELEMENTS[1:] else (input, p, training, inplace)
-            return func(*given, **named)  # type: ignore[no-any-return]  # it also refuses a rate that is none
-        if p == 1:  # nothing is drawn; a division by 0 would leave NaN in the gradient
+            return func(*given, **named)  # type: ignore[no-any-return]  # it also rejects an invalid rate
+        if p == 1:  # nothing is drawn; dividing by 0 would leave NaN in the gradient
             dropped = torch.where(torch.zeros((), dtype=torch.bool, device=input.device), input, 0.0)
         else:
             dropped = torch.where(self._mask(func, input, 1.0 - p), _divided(input, 1.0 - p), 0.0)
@@ -104,8 +105,8 @@ class SharedFunctions(TorchFunctionMode):
 def _divided(input: Tensor, keep: float) -> Tensor:
     """``input / keep`` to the last bit, as XLA computes it in nnx.Dropout.
 
-    XLA multiplies by the reciprocal, rounded to the input's dtype; only in bfloat16 it divides. ``keep`` is rounded
-    as well, hence a tensor: how PyTorch divides by a Python float depends on the device.
+    XLA multiplies by the reciprocal, rounded to the input's dtype; only bfloat16 is divided. ``keep`` is rounded as
+    well, hence a tensor: how PyTorch divides by a Python float depends on the device.
     """
     divisor = torch.full((), keep, dtype=input.dtype, device=input.device)
     return input / divisor if input.dtype == torch.bfloat16 else input * divisor.reciprocal()
@@ -119,7 +120,7 @@ def _attention_rate(func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> 
 
 
 def _is_packed(args: Any) -> bool:
-    """Whether a recurrent function is given a packed sequence: data, then the batch sizes."""
+    """Whether a recurrent function is called with a packed sequence: data, then batch sizes."""
     return len(args) > 1 and isinstance(args[1], Tensor) and not args[1].is_floating_point()
 
 
@@ -127,8 +128,8 @@ def _refuse_packed(name: str, args: Any) -> None:
     *_, layers, rate, training, _ = args
     if training and rate > 0 and layers > 1:
         raise UsageError(
-            f"{location()}: {name} drops {rate} between its layers of a packed sequence, whose elements lie otherwise "
-            "in JAX; give the padded sequence, or set dropout=0"
+            f"{location()}: {name} drops {rate} between the layers of a packed sequence, whose elements have another "
+            "order in JAX; pass the padded sequence, or set dropout=0"
         )
 
 
@@ -148,13 +149,13 @@ class _SharedOperators(TorchDispatchMode):
         if torch.Tag.nondeterministic_seeded in func.tags and _drops(func, args, kwargs):
             raise UsageError(
                 f"{location()}: {func._schema.name} draws random numbers, and not as jax.random does: the two sides "
-                f"would have different ones. {_remedy(func)}"
+                f"would draw different numbers. {_remedy(func)}"
             )
         return func(*args, **kwargs)
 
 
 def _drops(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
-    """Whether an operator that may draw does: one with a rate does not where it is 0, or not in training."""
+    """Whether an operator that can draw does so: with a rate of 0, or outside training, it does not."""
     given = _named(func, args, kwargs)
     rates = [given[name] for name in ("dropout_p", "dropout") if name in given]
     training = [given[name] for name in ("train", "training") if name in given]
@@ -164,18 +165,18 @@ def _drops(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
 def _remedy(func: Any) -> str:
     if "rnn" in func._schema.name:
         return "Take `with torch.backends.cudnn.flags(enabled=False):` while the two sides are compared"
-    return "Draw outside the context and give both sides the same numbers, or draw by dropout, bernoulli, rand or randn"
+    return "Draw outside the context and pass both sides the same numbers, or draw by dropout, bernoulli, rand or randn"
 
 
 def _named(func: Any, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """All arguments by name: the dispatcher leaves out those that are their defaults."""
+    """All arguments by name, including defaults, which the dispatcher leaves out."""
     defaults = {each.name: each.default_value for each in func._schema.arguments if each.has_default_value()}
     named = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)}
     return {**defaults, **named, **kwargs}
 
 
 def _chance(draws: SharedDraws, func: Any, args: Any, kwargs: dict[str, Any]) -> Tensor:
-    """bernoulli: 1 with a probability, that of the call or each element's own."""
+    """bernoulli: 1 with one probability for the call, or with a probability for each element."""
     self, p = args[0], _named(func, args, kwargs).get("p")
     if isinstance(p, Tensor):
         kept = draws.chances(p.to(self.dtype if self.is_floating_point() else p.dtype).expand_as(self))
@@ -194,7 +195,7 @@ def _native_dropout(draws: SharedDraws, func: Any, args: Any, kwargs: dict[str, 
 
 
 def _slopes(draws: SharedDraws, func: Any, args: Any, kwargs: dict[str, Any]) -> Tensor:
-    # The slopes are kept in the second argument, for the gradient.
+    # The second argument keeps the slopes for the backward pass.
     given = _named(func, args, kwargs)
     x = given["self"]
     if not given["training"]:
@@ -206,7 +207,7 @@ def _slopes(draws: SharedDraws, func: Any, args: Any, kwargs: dict[str, Any]) ->
 
 
 def _uniform(draws: SharedDraws, func: Any, args: Any, kwargs: dict[str, Any]) -> Tensor:
-    """rand, rand_like and uniform_: numbers between two."""
+    """rand, rand_like and uniform_: uniform numbers in a range."""
     given = _named(func, args, kwargs)
     options = {name: kwargs[name] for name in ("dtype", "layout", "device", "pin_memory") if name in kwargs}
     if "self" not in given:
@@ -218,7 +219,7 @@ def _uniform(draws: SharedDraws, func: Any, args: Any, kwargs: dict[str, Any]) -
 
 
 def _normal(draws: SharedDraws, func: Any, args: Any, kwargs: dict[str, Any]) -> Tensor:
-    """randn, randn_like, normal and normal_: numbers about a mean."""
+    """randn, randn_like, normal and normal_: normally distributed numbers."""
     given = _named(func, args, kwargs)
     options = {name: kwargs[name] for name in ("dtype", "layout", "device", "pin_memory") if name in kwargs}
     mean, std = given.get("mean", 0.0), given.get("std", 1.0)

@@ -1,4 +1,4 @@
-"""The dropout of a whole run whose source is not changed, by the masks of the JAX side, step by step."""
+"""Shares the JAX side's dropout masks with a whole run of an unchanged script, step by step."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from port.random.threefry import key as key_of
 
 
 class DropoutOfRun(SharedFunctions):
-    """As `shared_dropout`, but entered once around a program, which draws as it does where no step is begun.
+    """`shared_dropout` for a whole program: entered once; outside of a step the program draws as usual.
 
     Args:
-        layouts: as `shared_dropout`'s.
+        layouts: as for `shared_dropout`.
         x64: whether the JAX side runs with x64.
     """
 
@@ -32,11 +32,11 @@ class DropoutOfRun(SharedFunctions):
 
     @property
     def is_missing(self) -> bool:
-        """Whether no step is in progress whose dropout would be drawn."""
+        """Whether no step is in progress for dropout to be drawn from."""
         return bool(self._layouts) and not self._is_begun
 
     def watch(self, model: nn.Module) -> None:
-        """Know the layers of a model that have a layout of their own."""
+        """Track the layers of a model that have their own layout."""
         self._drops_within_layers = drops_within_layers(model)
         watch_own_layouts(model, lambda: self.draws, self._watching)
 
@@ -46,12 +46,12 @@ class DropoutOfRun(SharedFunctions):
         layouts: Sequence[DrawLayout | tuple[Any, ...] | None] | None = None,
         part: BatchPart | None = None,
     ) -> None:
-        """A step begins, or a microbatch: its n-th draw has the key ``fold_in(key, n)``.
+        """Begin a step or a microbatch: its n-th draw uses the key ``fold_in(key, n)``.
 
         Args:
-            key: of it.
-            layouts: of what is drawn in it, where that is no step in training.
-            part: of a batch, in one of several processes; None for a whole one.
+            key: the key of the step or microbatch.
+            layouts: the layouts of its draws, if it is not a training step.
+            part: the part of the batch that this process sees, of several; None for the whole batch.
         """
         trains = layouts is None
         layouts = self._layouts if layouts is None else layouts
@@ -59,26 +59,26 @@ class DropoutOfRun(SharedFunctions):
         self._is_begun = bool(layouts) or (trains and self._drops_within_layers)
 
     def end(self) -> None:
-        """The step's loss is computed.
+        """End the step, once its loss is computed.
 
         Raises:
-            UsageError: it has not drawn what the written module draws.
+            UsageError: its draws are not those of the written module.
         """
         if self._is_begun:
             self._is_begun = False
             self.draws.check_complete()
 
     def pause(self) -> None:
-        """No step is in progress: what is drawn belongs to none."""
+        """Leave the step: what is drawn from now on belongs to none."""
         self._is_begun = False
 
     def __exit__(self, *raised: Any) -> None:
-        """The program is over: no module is watched any more."""
+        """End the program: stop watching modules."""
         self._watching.close()
         super().__exit__(*raised)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call it; within a step with the shared draws."""
+        """Call the function; within a step, with the shared draws."""
         if not self._is_begun:
             return func(*args, **(kwargs or {}))
         return super().__torch_function__(func, types, args, kwargs)

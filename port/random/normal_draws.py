@@ -1,6 +1,6 @@
-"""Draws of the normal distribution from a key, with the name and the results of ``jax.random``.
+"""Normal draws from a key, with the name and the results of ``jax.random``.
 
-jax takes uniform numbers through the inverse of the error function, which XLA computes by M. Giles's polynomials
+jax maps uniform numbers through the inverse of the error function, which XLA computes by M. Giles's polynomials
 ("Approximating the erfinv function", GPU Computing Gems, 2010); torch.erfinv is another approximation.
 """
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from port.errors import UsageError
 from port.random.draws import uniform
 
-# In w = -log1p(-x * x), or in its root: a piece is below which w, what is subtracted, and coefficients, highest first.
+# In w = -log1p(-x * x), or its root; per piece: w's upper bound, the offset to subtract, coefficients, highest first.
 _Piece = tuple[float, float, tuple[float, ...]]
 # fmt: off
 _SINGLE: tuple[_Piece, ...] = (
@@ -56,13 +56,13 @@ _DOUBLE: tuple[_Piece, ...] = (
 
 
 def normal(key: Tensor, shape: Sequence[int] = (), dtype: torch.dtype | None = None, *, x64: bool = False) -> Tensor:
-    """``jax.random.normal``: of mean 0 and variance 1, of that shape.
+    """``jax.random.normal``: draw numbers with mean 0 and variance 1.
 
-    ``dtype`` is float32 or float64; without it float32, or float64 under ``x64``. The bits drawn are jax's; the last
-    bits of a number may differ, as XLA's logarithm and its fused multiply-adds do.
+    ``dtype`` is float32 or float64; the default is float32, or float64 under ``x64``. The bits drawn are jax's; the
+    last bits of a number may differ, as XLA's logarithm and its fused multiply-adds differ.
 
     Raises:
-        UsageError: another dtype.
+        UsageError: the dtype is another.
     """
     dtype = dtype or (torch.float64 if x64 else torch.float32)
     if dtype not in (torch.float32, torch.float64):

@@ -1,4 +1,4 @@
-"""The draws of one step, one after another, as jax makes them: the n-th with the key ``fold_in(key, n)``."""
+"""The draws of one step in order, as jax makes them: the n-th with the key ``fold_in(key, n)``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHECKPOINT = str(_TORCH / "utils" / "checkpoint.py")
 
 
 class FoldedAxis(Protocol):
-    """A flattened block of axes, `DrawLayout.folded`: ``axis``, its ``shape`` in torch, jax's ``order`` of it."""
+    """A flattened block of axes, `DrawLayout.folded`: ``axis``, its ``shape`` in torch, and jax's ``order`` of it."""
 
     @property
     def axis(self) -> int: ...
@@ -34,7 +34,7 @@ class FoldedAxis(Protocol):
 
 
 class DrawLayout(Protocol):
-    """How jax's array lies beside torch's tensor: its axis k is torch's axis ``order[k]``."""
+    """How jax's array is laid out relative to torch's tensor: its axis k is torch's axis ``order[k]``."""
 
     @property
     def order(self) -> tuple[int, ...]: ...
@@ -43,13 +43,13 @@ class DrawLayout(Protocol):
 
 
 Draw = Callable[[Tensor, tuple[int, ...], Tensor | None], Tensor]
-"""The key, the whole batch's shape, and the rows that are wanted, or None for all → what is drawn."""
+"""Maps the key, the whole batch's shape, and the wanted rows (None for all) to the draw."""
 
 
 def _plain(
     layouts: Sequence[DrawLayout | tuple[Any, ...] | None] | None,
 ) -> Sequence[DrawLayout | None] | None:
-    """The layouts, of which none is a loop's."""
+    """Return the layouts, after checking that none is of a draw in a loop."""
     plain = [layout for layout in layouts or () if not isinstance(layout, tuple)]
     if len(plain) < len(layouts or ()):
         raise UsageError(
@@ -60,14 +60,14 @@ def _plain(
 
 
 class SharedDraws:
-    """What is drawn within one `shared_dropout`.
+    """The draws within one `shared_dropout`.
 
     Args:
-        key: the step's, (2,) uint32.
-        part: the rows of the whole batch that the inputs are; None: the whole.
-        x64: whether the JAX side runs with x64; None: where the tensor is float64.
-        layouts: of the draws outside layers that have a layout of their own, in order; they repeat. None: torch's.
-            One that is None itself is of a draw that nothing reads, and that JAX's side does not make.
+        key: the step's key, (2,) uint32.
+        part: the rows of the whole batch that the inputs are; None: the whole batch.
+        x64: whether the JAX side runs with x64; None: if the tensor is float64.
+        layouts: of the draws outside of layers that have their own layout, in order; they repeat. None: torch's
+            layout. A layout of None is for a draw that nothing reads, and that the JAX side does not make.
     """
 
     def __init__(
@@ -82,10 +82,10 @@ class SharedDraws:
         self.count = 0
         self.laid_out = 0
         self.within_layers = 0
-        """How many layers, each within the one before, draw in torch's layout whatever the layouts say."""
+        """How many nested layers that draw in torch's layout, whatever the layouts say, are running."""
 
     def mask(self, shape: Sequence[int], keep: float, like: Tensor) -> Tensor:
-        """The next mask: True where something is kept. Of that shape, on the device of ``like``."""
+        """Draw the next mask: True where an element is kept. Of that shape, on the device of ``like``."""
         x64 = like.dtype == torch.float64 if self.x64 is None else self.x64
 
         def draw(key: Tensor, whole: tuple[int, ...], rows: Tensor | None) -> Tensor:
@@ -96,11 +96,11 @@ class SharedDraws:
         return self._drawn(shape, draw, like.device)
 
     def chances(self, probabilities: Tensor) -> Tensor:
-        """The next mask, where each element has a probability of its own."""
+        """Draw the next mask, where each element has its own probability."""
         return self.numbers(probabilities.shape, probabilities.dtype, 0, 1, probabilities) < probabilities
 
     def numbers(self, shape: Sequence[int], dtype: torch.dtype, low: float, high: float, like: Tensor) -> Tensor:
-        """The next numbers, uniform in [low, high)."""
+        """Draw the next numbers, uniform in [low, high)."""
 
         def draw(key: Tensor, whole: tuple[int, ...], rows: Tensor | None) -> Tensor:
             drawn = uniform(key, whole, dtype, float(low), float(high))
@@ -109,7 +109,7 @@ class SharedDraws:
         return self._drawn(shape, draw, like.device)
 
     def normals(self, shape: Sequence[int], dtype: torch.dtype, like: Tensor) -> Tensor:
-        """The next numbers, of mean 0 and variance 1."""
+        """Draw the next numbers, with mean 0 and variance 1."""
 
         def draw(key: Tensor, whole: tuple[int, ...], rows: Tensor | None) -> Tensor:
             drawn = normal(key, whole, dtype)
@@ -118,10 +118,10 @@ class SharedDraws:
         return self._drawn(shape, draw, like.device)
 
     def check_complete(self) -> None:
-        """See that as many draws were made as there are layouts, or a multiple of it.
+        """Check that the number of draws is the number of layouts, or a multiple of it.
 
         Raises:
-            UsageError: fewer.
+            UsageError: there were fewer draws.
         """
         if self.layouts and self.count and (not self.laid_out or self.laid_out % len(self.layouts)):
             raise UsageError(
@@ -166,10 +166,10 @@ class SharedDraws:
 
 
 def _unfolded(array: Tensor, folded: FoldedAxis) -> Tensor:
-    """A flattened block in torch's order, from jax's."""
+    """Reorder a flattened block from jax's order to torch's."""
     axis, shape = folded.axis, array.shape
     if shape[axis] != math.prod(folded.shape):
-        return array  # one number for all of it
+        return array  # one number for the whole block
     before, block = shape[:axis], [folded.shape[part] for part in folded.order]
     back = [len(before) + folded.order.index(part) for part in range(len(block))]
     apart = array.reshape(*before, *block, *shape[axis + 1 :])
@@ -180,7 +180,7 @@ def _unfolded(array: Tensor, folded: FoldedAxis) -> Tensor:
 def refuse_checkpointing() -> None:
     """Raise UsageError under torch.utils.checkpoint: its second forward would draw other masks."""
     frame = sys._getframe(1)
-    while frame is not None:  # type: ignore[redundant-expr]  # the outermost has none behind it
+    while frame is not None:  # type: ignore[redundant-expr]  # the outermost frame has no parent
         if frame.f_code.co_filename == _CHECKPOINT:
             raise UsageError(
                 f"{location()}: dropout under activation checkpointing: its second forward would draw other masks. "
@@ -190,7 +190,7 @@ def refuse_checkpointing() -> None:
 
 
 def location() -> str:
-    """``file:line`` of the user's own code that is running: neither torch's nor this room's."""
+    """``file:line`` of the running line in the user's own code: neither torch's nor this package's."""
     frame = sys._getframe(1)
     while frame.f_back is not None:
         path = Path(frame.f_code.co_filename)

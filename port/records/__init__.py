@@ -1,4 +1,4 @@
-"""What a trainer writes down, and comparing two of them: the verdict."""
+"""The records that trainers write, and the comparison of two records: the verdict."""
 
 from port.judging import Status
 from port.records.comparison import compare

@@ -1,4 +1,4 @@
-"""Comparing two records, step by step."""
+"""Compares two records, step by step."""
 
 from __future__ import annotations
 
@@ -23,25 +23,24 @@ def compare(
     controls: Sequence[Record | Path | str] = (),
     precision: str | None = None,
 ) -> Verdict:
-    """Say whether two records are of the same training run.
+    """Decide whether two records are of the same training run.
 
-    Every step is compared, and every evaluation. A step that only one of them has, a NaN or an infinity is a
-    difference; but where one record begins later than the other, as that of a run that was resumed or handed over
-    does, they are compared from there on. float64 records agree when no loss differs by more than
-    `limits.PROOF_LIMIT`; where a later loss does, and controls have strayed as far by then, nothing is said of the
-    steps from there on. Records of a lower precision are judged tightly over the first `limits.EARLY_STEPS`, and from
-    there on against the controls; without controls nothing is said of the later steps, unless they are equal to the
-    last bit.
+    Every step and every evaluation is compared. A step that only one record has, a NaN or an infinity counts as a
+    difference; but if one record begins later than the other, as after a resume or a handover, they are compared from
+    there on. float64 records agree if no loss differs by more than `limits.PROOF_LIMIT`; if a later loss does, and
+    controls have strayed as far by then, the steps from there on are not judged. Records of a lower precision are
+    judged tightly over the first `limits.EARLY_STEPS`, and from there on against the controls; without controls the
+    later steps are not judged, unless they are equal to the last bit.
 
     Args:
-        a: a record, or its file; the one that the controls are controls of.
-        b: the other.
-        controls: runs of ``a``'s trainer with its initial weights moved in their last places.
-        precision: what to judge them as, where the records do not say it themselves.
+        a: a record, or its file; the controls are controls of this one.
+        b: the other record, or its file.
+        controls: runs of ``a``'s trainer with its initial weights perturbed in their last places.
+        precision: the precision to judge them in, if the records do not name it.
 
     Raises:
         BrokenRecord: a file that is not a record.
-        UsageError: a control that does not belong to ``a``, or an unknown precision.
+        UsageError: a control does not belong to ``a``, or the precision is unknown.
     """
     if precision is not None and precision not in EPSILON:
         raise UnknownChoice("precision", precision, EPSILON)
@@ -55,7 +54,7 @@ def compare(
     for control in control_records:
         _check_control(control, a)
 
-    early = range(start, start + EARLY_STEPS)  # by number: a record may hold every tenth step alone
+    early = range(start, start + EARLY_STEPS)  # by number: a record may hold only every tenth step
     steps = _differences(a.steps, b.steps, [c.steps for c in control_records], judged_as, early)
     evaluations = _differences(a.evaluations, b.evaluations, [c.evaluations for c in control_records], judged_as, early)
     findings += _beyond(steps, a, b, "step") + _beyond(evaluations, a, b, "evaluation")
@@ -91,14 +90,14 @@ def parts_late(verdict: Verdict) -> bool:
 def _read(record: Record | Path | str) -> Record:
     record = record if isinstance(record, Record) else read_record(record)
     if not record.steps:
-        raise UsageError(f"the record {record.path} holds no step to compare")
+        raise UsageError(f"the record {record.path} has no steps to compare")
     return record
 
 
 def _start(a: Record, b: Record) -> tuple[int, str]:
-    """The step from which both records are there; and where that is not the first, a sentence that says so.
+    """The step from which on both records have lines; if it is not the first, also a sentence that says so.
 
-    A record that lacks the first step alone counts from 1: it is no later beginning, and its steps are others.
+    A record that lacks only the first step counts from 1: it does not begin later, its steps are different ones.
     """
     first, later = sorted((a, b), key=lambda record: min(record.steps))
     start = min(later.steps)
@@ -108,12 +107,12 @@ def _start(a: Record, b: Record) -> tuple[int, str]:
     name = names_of(a, b)[later is b]
     return (
         start,
-        f" Both are there from step {start} on, where {name} begins; the {missed} steps before are not compared.",
+        f" Both have steps from {start} on, where {name} begins; the {missed} steps before are not compared.",
     )
 
 
 def _since(start: int, record: Record) -> Record:
-    """A record without the steps before one, and without the evaluations behind those."""
+    """A record without the steps before ``step``, and without the evaluations after those."""
     steps, evaluations = (
         {s: line for s, line in of.items() if s >= start} for of in (record.steps, record.evaluations)
     )
@@ -121,7 +120,7 @@ def _since(start: int, record: Record) -> Record:
 
 
 def _coarser(a: str | None, b: str | None) -> str:
-    """The lower of two precisions; float32 where neither record says, since only float64 is proof."""
+    """The lower of two precisions; float32 if neither record names one, since only float64 is proof."""
     known = [precision for precision in (a, b) if precision is not None]
     if not known:
         return "float32"
@@ -140,14 +139,14 @@ def _unequal_precision(a: Record, b: Record) -> list[RecordFinding]:
 def _not_comparable(
     a: Record, b: Record, of_a: dict[int, RecordLine], of_b: dict[int, RecordLine], where: str
 ) -> list[RecordFinding]:
-    """The first line that only one record has, and the first that is no finite number."""
+    """The first line that only one record has, and the first that is not finite."""
     findings = []
     alone = sorted(set(of_a) ^ set(of_b))
     if alone:
         have, lack = (a, b) if alone[0] in of_a else (b, a)
-        why = f"{where} {alone[0]} is in {have.name}'s record and not in {lack.name}'s ({len(alone)} such in all)"
+        why = f"{where} {alone[0]} is in {have.name}'s record but not in {lack.name}'s ({len(alone)} such in all)"
         if alone[0] == 0 and min(lack.steps) == 1:
-            why += f"; does {lack.name} count its steps from 1? A record counts from 0"
+            why += f"; does {lack.name} count its steps from 1? Records count from 0"
         findings.append(RecordFinding(where, alone[0], math.nan, 0.0, why))
     for step in sorted(set(of_a) & set(of_b)):
         losses = of_a[step].loss, of_b[step].loss
@@ -161,7 +160,7 @@ def _not_comparable(
 def _check_control(control: Record, of: Record) -> None:
     if control.precision is not None and of.precision is not None and control.precision != of.precision:
         raise UsageError(
-            f"control {control.path} is in {control.precision}, the run that it controls in {of.precision}"
+            f"control {control.path} is in {control.precision}, but the run that it controls is in {of.precision}"
         )
     for where, lacks in (
         ("step", set(of.steps) - set(control.steps)),
@@ -169,8 +168,8 @@ def _check_control(control: Record, of: Record) -> None:
     ):
         if lacks:
             raise UsageError(
-                f"control {control.path} lacks {where} {min(lacks)} of {of.path}: a control is the same run, "
-                "its initial weights moved in their last places, and as long"
+                f"control {control.path} lacks {where} {min(lacks)} of {of.path}: a control is the same run, with "
+                "its initial weights perturbed in their last places, and as many steps"
             )
 
 
@@ -195,7 +194,7 @@ def _differences(
 
 
 def _beyond(differences: Differences, a: Record, b: Record, where: str) -> list[RecordFinding]:
-    """The first step whose difference is over its limit; a limit of NaN judges nothing."""
+    """The first step whose difference exceeds its limit; a limit of NaN judges nothing."""
     for step, value, limit in zip(differences.steps, differences.values, differences.limits, strict=True):
         if value > limit:
             of_a, of_b = (r.steps[step] if where == "step" else r.evaluations[step] for r in (a, b))
@@ -209,7 +208,7 @@ def _beyond(differences: Differences, a: Record, b: Record, where: str) -> list[
 
 
 def _judged_until(steps: Differences, evaluations: Differences) -> int | None:
-    """The last step before those that nothing judges, or None where all steps and evaluations are judged."""
+    """The last step before those that nothing judges, or None if all steps and evaluations are judged."""
     unjudged = [*steps.unjudged, *evaluations.unjudged]
     if not unjudged:
         return None
@@ -217,7 +216,7 @@ def _judged_until(steps: Differences, evaluations: Differences) -> int | None:
 
 
 def _hints(a: Record, b: Record, precision: str) -> list[str]:
-    """For each other number that both recorded: where it first parts by more than its kind of rounding."""
+    """For each other number in both records: where it first parts by more than its rounding."""
     tolerance = PROOF_LIMIT if precision == "float64" else early_limit(precision)
     hints = []
     common = sorted(set(a.steps) & set(b.steps))
@@ -234,7 +233,7 @@ def _hints(a: Record, b: Record, precision: str) -> list[str]:
 
 
 def _unfinished(*records: Record) -> list[str]:
-    """Records that a Recorder began and did not end: what follows is said of the steps that are there."""
+    """Warn of records that a Recorder began and did not finish: only the steps that they have are compared."""
     return [
         f"{r.path} breaks off after step {max(r.steps)}: that run did not end"
         for r in records

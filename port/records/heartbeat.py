@@ -1,4 +1,4 @@
-"""How far each rank of a trainer is, for whoever must say which of them hangs."""
+"""The progress of each rank of a trainer, to find out which of them hangs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LAYOUT = struct.Struct("<qq")  # process number, step
 class Heartbeat:
     """Called by every rank as it begins a step: ``with Heartbeat(path, rank) as beat: … beat(step)``.
 
-    The step goes into a small file that is mapped into memory, which costs about a microsecond and outlives a kill.
+    The step is written to a small memory-mapped file, which takes about a microsecond and survives a kill.
 
     Args:
-        record: the trainer's record; the file is beside it. The launcher has the last word, as with `Recorder`.
-        rank: this process, from 0.
+        record: the trainer's record; the file is next to it. The launcher overrides it, as with `Recorder`.
+        rank: this process's rank, from 0.
     """
 
     def __init__(self, record: Path | str, rank: int) -> None:
@@ -32,7 +32,7 @@ class Heartbeat:
             self._memory = mmap.mmap(file.fileno(), _LAYOUT.size)
 
     def __call__(self, step: int) -> None:
-        """This rank begins a step, counted from 0."""
+        """Report that this rank begins a step, counted from 0."""
         _LAYOUT.pack_into(self._memory, 0, os.getpid(), step)
 
     def __enter__(self) -> Heartbeat:
@@ -48,7 +48,7 @@ class Heartbeat:
 
 @dataclass(frozen=True)
 class Beat:
-    """Where a rank was last heard of: its process number, and the step that it began (−1: none yet)."""
+    """The last sign of a rank: its process number, and the step that it began (−1: none yet)."""
 
     rank: int
     process: int
@@ -56,12 +56,12 @@ class Beat:
 
 
 def read_beats(record: Path) -> list[Beat]:
-    """The last of every rank that has not come to its end, by rank."""
+    """Read the last beat of every rank that has not finished, by rank."""
     beats = []
     for path in record.parent.glob(f"{record.stem}.rank-*"):
         try:
             contents, rank = path.read_bytes(), path.suffix.removeprefix(".rank-")
-        except FileNotFoundError:  # it has come to its end meanwhile
+        except FileNotFoundError:  # it has finished meanwhile
             continue
         if len(contents) == _LAYOUT.size and rank.isdecimal():
             beats.append(Beat(int(rank), *_LAYOUT.unpack(contents)))

@@ -1,4 +1,4 @@
-"""The numbers that JSON has no words for, as the strings that stand for them in our files."""
+"""Strings for the numbers that JSON cannot express."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def to_json(value: Any) -> Any:
-    """``value`` with "NaN", "Infinity" or "-Infinity" for each float in it that is not finite."""
+    """Replace each float in ``value`` that is not finite by "NaN", "Infinity" or "-Infinity"."""
     if isinstance(value, dict):
         return {name: to_json(one) for name, one in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Which layers a model has, by the names of their classes: so that a record says what was trained."""
+"""The layers of a model by class name, so that a record says what was trained."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def layer_names(model: Any) -> list[str]:
-    """The qualified class names of a torch model's layers, sorted, each once.
+    """List the qualified class names of a torch model's layers, sorted and unique.
 
-    A layer is a module without children, or one of torch's own that has some (MultiheadAttention). Of a class that is
-    derived from one of torch's, both are named. Takes any object with torch's ``modules()`` and ``children()``.
+    A layer is a module without children, or a torch module with children (MultiheadAttention). For a subclass of a
+    torch class, both names are listed. Accepts any object with torch's ``modules()`` and ``children()``.
     """
     names: set[str] = set()
     for module in model.modules():

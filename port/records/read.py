@@ -1,4 +1,4 @@
-"""Reading a record back, line by line, refusing what is broken by naming file and line."""
+"""Reads records, line by line, and rejects broken ones, naming file and line."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from port.records.json_numbers import NOT_FINITE
 
 @dataclass(frozen=True)
 class RecordLine:
-    """One step, or one evaluation.
+    """One step or one evaluation.
 
     Attributes:
-        step: the training step, from 0; for an evaluation, the last one before it.
+        step: the training step, from 0; for an evaluation, the last step before it.
         loss: as the trainer computed it, to the last bit.
         seconds: since the recorder was opened.
-        more: everything else on the line: epoch, lr, grad_norm, accuracy …
+        more: all other values on the line: epoch, lr, grad_norm, accuracy …
     """
 
     step: int
@@ -31,15 +31,15 @@ class RecordLine:
 
 @dataclass(frozen=True)
 class Record:
-    """One run, as it was written down.
+    """The record of one run.
 
     Attributes:
         path: the file.
         about: its ``run`` line: side, precision, devices, versions …
         steps: by step, in order.
         evaluations: by step, in order.
-        finished: whether the trainer wrote that it came to its end.
-        seconds: the whole run, where it came to its end.
+        finished: whether the trainer recorded that it finished.
+        seconds: the duration of the whole run, if it finished.
     """
 
     path: Path
@@ -51,12 +51,12 @@ class Record:
 
     @property
     def precision(self) -> str | None:
-        """ "float64", "float32" …, or None where the record does not say."""
+        """The precision: "float64", "float32" …, or None if the record does not name it."""
         return self.about.get("precision")
 
     @property
     def name(self) -> str:
-        """What to call this record in a table: its side, or its file's name."""
+        """The name of this record in tables: its side, or its file's name."""
         return self.about.get("side") or self.path.stem
 
 
@@ -65,10 +65,10 @@ def read_record(path: Path | str, *, torn: bool = False) -> Record:
 
     Args:
         path: the file.
-        torn: leave out a last line that no newline ends, as a trainer that is killed leaves it.
+        torn: ignore a last line without a newline, as a killed trainer leaves it.
 
     Raises:
-        BrokenRecord: the file is missing or empty, or a line is not what a record's line is; names the line.
+        BrokenRecord: the file is missing or empty, or a line is invalid; names the line.
     """
     path = Path(path)
     text = _read_text(path)
@@ -76,7 +76,7 @@ def read_record(path: Path | str, *, torn: bool = False) -> Record:
     steps: dict[int, RecordLine] = {}
     evaluations: dict[int, RecordLine] = {}
     end: dict[str, Any] | None = None
-    lines = text.split("\n")  # not splitlines, which knows more ends of a line than JSON lines have
+    lines = text.split("\n")  # not splitlines, which splits at more characters than JSON lines do
     for number, written in enumerate(lines, start=1):
         if not written.strip() or (torn and number == len(lines)):
             continue
@@ -101,9 +101,9 @@ def read_record(path: Path | str, *, torn: bool = False) -> Record:
                 raise BrokenRecord(path, number, f"{kind} {line.step} comes after {kind} {next(reversed(into))}")
             into[line.step] = line
         else:
-            raise BrokenRecord(path, number, f"kind is {kind!r}; a record has run, step, evaluation and end")
+            raise BrokenRecord(path, number, f"kind is {kind!r}; it must be run, step, evaluation or end")
     if not steps:
-        raise BrokenRecord(path, None, "holds no step: the trainer recorded nothing, or ended before its first step")
+        raise BrokenRecord(path, None, "has no steps: the trainer recorded nothing, or ended before its first step")
     return Record(
         path=path,
         about=about or {},
@@ -117,7 +117,7 @@ def read_record(path: Path | str, *, torn: bool = False) -> Record:
 def _read_text(path: Path) -> str:
     if path.is_dir():
         inside = ", ".join(str(record) for record in sorted([*path.glob("*.jsonl"), *path.glob("*/*.jsonl")])[:6])
-        raise BrokenRecord(path, None, f"is a folder, and a record is a file: {inside or 'it holds none'}")
+        raise BrokenRecord(path, None, f"is a folder, but a record is a file: {inside or 'the folder has none'}")
     try:
         encoded = path.read_bytes()
     except OSError as error:
@@ -130,7 +130,7 @@ def _read_text(path: Path) -> str:
 
 
 def _parse(path: Path, number: int, written: str, *, is_last: bool) -> dict[str, Any]:
-    """The line's values; ``is_last`` where no newline ends it."""
+    """Parse the line's values; ``is_last`` if no newline ends it."""
     try:
         values = json.loads(written, parse_int=_parse_int)
     except (ValueError, RecursionError) as error:

@@ -1,8 +1,8 @@
-"""The recorder: what a trainer calls once a step, and what it writes.
+"""The recorder: a trainer calls it once per step, and it writes the record.
 
-A record is a file of JSON lines: one ``run`` line (what ran), one ``step`` line a step, one ``evaluation`` line an
-evaluation, and an ``end`` line when the trainer has finished. Numbers are written so that reading them gives the
-same float back; what JSON has no number for is the string "NaN", "Infinity" or "-Infinity".
+A record is a file of JSON lines: one ``run`` line (what ran), one ``step`` line per step, one ``evaluation`` line per
+evaluation, and an ``end`` line once the trainer has finished. Floats are written so that reading them returns the
+same float; those that JSON cannot express are the strings "NaN", "Infinity" and "-Infinity".
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from port.records.device_values import Pending
 from port.records.json_numbers import to_json
 from port.records.resuming import cut_back
 
-RECORD_VARIABLE = "PORT_RECORD"  # the launcher says in these where a trainer's record goes, and which side it is
+RECORD_VARIABLE = "PORT_RECORD"  # the launcher sets these: the path of a trainer's record, and its side
 SIDE_VARIABLE = "PORT_SIDE"
 FLUSH_SECONDS = 0.2
-MOST_PENDING = 1000  # lines held back at most, however far behind the device is
+MOST_PENDING = 1000  # the most lines to hold back, however far behind the device is
 
 
 class Recorder:
     """Writes a run's record: ``with port.Recorder() as record: … record(step, loss=loss, lr=lr)``.
 
     Values may be Python numbers, numpy or jax arrays, or torch tensors of one element, on any device. They are
-    fetched late, once the device has them, so that recording a step does not wait for the step. ``kind``, ``seconds``
-    and ``start`` are the record's own names.
+    fetched once the device has computed them, so that recording a step does not wait for the step. The names ``kind``,
+    ``seconds`` and ``start`` are reserved.
 
     Args:
-        path: where to write. Under ``port train`` the launcher has the last word; alone, a path is needed.
-        overwrite: replace a record that is there already.
-        resume_at: go on with the record that is there: the next step of a run that was killed and goes on from a
-            checkpoint. What was written before that step stays byte for byte, what is of later steps goes; seconds
-            go on from the last line's.
-        about: anything worth keeping about the run (``total_steps`` feeds the time left in the live view;
-            ``precision``, "float64" or "float32", is otherwise taken from the first loss; the launcher has the
-            last word on ``side``; the page of a run shows the notes of what ``layers`` names, as
-            `port.records.layer_names` of a model does, and ``criterion`` and ``optimizer``, as
-            "torch.nn.CrossEntropyLoss" and "torch.optim.AdamW"). A resumed record says it already.
+        path: where to write. Under ``port train`` the launcher overrides it; otherwise a path is required.
+        overwrite: replace an existing record.
+        resume_at: continue the existing record at this step, the next step of a killed run that resumes from a
+            checkpoint. Lines before that step stay byte for byte, lines of later steps are removed; seconds continue
+            from the last line's.
+        about: anything worth keeping about the run. ``total_steps`` is used for the time left in the live view;
+            ``precision``, "float64" or "float32", defaults to the first loss's; the launcher overrides ``side``. The
+            run's page shows the notes for the names in ``layers``, as returned by `port.records.layer_names`, and for
+            ``criterion`` and ``optimizer``, as "torch.nn.CrossEntropyLoss" and "torch.optim.AdamW". A resumed record
+            has these values already.
 
     Raises:
         NoLauncher: no path, and not started by ``port train``.
-        UsageError: a name that is the record's own; nothing there to resume; both ``overwrite`` and ``resume_at``.
-        FolderExists: there is a record at ``path`` already.
-        BrokenRecord: a record to resume that is broken before its last line, or ends before ``resume_at``.
+        UsageError: a reserved name; nothing to resume; both ``overwrite`` and ``resume_at``.
+        FolderExists: a record exists at ``path``.
+        BrokenRecord: the record to resume is broken before its last line, or ends before ``resume_at``.
     """
 
     def __init__(
@@ -59,14 +59,14 @@ class Recorder:
         chosen = launched if launched is not None else path
         if chosen is None:
             raise NoLauncher(
-                "nobody said where the record goes: start the script with `port train --torch-script … "
-                "--jax-script …`, or give a path: port.Recorder('record.jsonl')"
+                "the record has no path: start the script with `port train --torch-script … --jax-script …`, or pass "
+                "a path: port.Recorder('record.jsonl')"
             )
         self.path = Path(chosen)
         if overwrite and resume_at is not None:
-            raise UsageError("overwrite begins a record anew and resume_at goes on with it: give one of them")
+            raise UsageError("overwrite starts a new record and resume_at continues one: pass only one of them")
         if self.path.exists() and launched is None and not overwrite and resume_at is None:
-            raise FolderExists(f"there is a record at {self.path} already; name another, or pass overwrite=True")
+            raise FolderExists(f"there is a record at {self.path} already; choose another path, or pass overwrite=True")
         _refuse_own_names(about)
         self._about = {**about, "side": os.environ.get(SIDE_VARIABLE) or about.get("side")}
         self._pending: deque[dict[str, Any]] = deque()
@@ -76,7 +76,7 @@ class Recorder:
         if resume_at is not None:
             kept = cut_back(self.path, resume_at)
             self._last, self._wrote_run = kept.last, not kept.is_empty
-            self._opened -= kept.seconds  # as if it had been open all the time
+            self._opened -= kept.seconds  # as if it had been open all along
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.path.open("w" if resume_at is None else "a", encoding="utf-8")
 
@@ -86,10 +86,10 @@ class Recorder:
         Args:
             step: counted from 0; each step once, in order.
             loss: the step's loss, before its update.
-            more: whatever else is worth comparing: ``epoch``, ``lr``, ``grad_norm`` …
+            more: other values worth comparing: ``epoch``, ``lr``, ``grad_norm`` …
 
         Raises:
-            UsageError: a step that does not come after the one before, or a value that is not one number.
+            UsageError: a step out of order, or a value that is not a single number.
         """
         self._take("step", step, {"loss": loss, **more})
 
@@ -99,19 +99,19 @@ class Recorder:
         Args:
             step: the last step before the evaluation.
             loss: the mean loss over the split.
-            duration: seconds that the evaluation took, so that steps/s leaves them out.
-            more: whatever else was measured: ``epoch``, ``accuracy`` …
+            duration: seconds that the evaluation took, which steps/s leaves out.
+            more: other measured values: ``epoch``, ``accuracy`` …
 
         Raises:
-            UsageError: as for a step; one evaluation a step.
+            UsageError: as for a step; at most one evaluation per step.
         """
         self._take("evaluation", step, {"loss": loss, **more, "duration": duration})
 
     def flush(self) -> None:
-        """Fetch and write everything pending, and see it on the disk.
+        """Fetch and write everything pending, and sync it to disk.
 
-        Call it right before a checkpoint is saved, behind the evaluation of the same step: however the process ends
-        then, the record holds all that the checkpoint has behind it, and a `Recorder` can resume there.
+        Call it right before saving a checkpoint, after the evaluation of the same step: however the process then ends,
+        the record holds everything up to the checkpoint, and a `Recorder` can resume there.
         """
         if self._file.closed:
             return
@@ -122,7 +122,7 @@ class Recorder:
         self._flushed = time.perf_counter()
 
     def close(self, *, finished: bool = True) -> None:
-        """Fetch and write what is pending; ``finished`` adds the line that says that the run came to its end."""
+        """Fetch and write what is pending; ``finished`` adds the line that marks the run as finished."""
         if self._file.closed:
             return
         try:
@@ -149,7 +149,7 @@ class Recorder:
             raise UsageError("this recorder is closed: record inside its `with` block")
         if int(step) != step or step <= self._last[kind]:
             after = f" after {self._last[kind]}" if self._last[kind] >= 0 else ", the first is 0 or later"
-            raise UsageError(f"{kind}s are recorded once a step, in order: got {step!r}{after}")
+            raise UsageError(f"{kind}s are recorded once per step, in order: got {step!r}{after}")
         if values["loss"] is None or isinstance(values["loss"], str | bool):
             raise UsageError(f"loss must be a number, got {values['loss']!r}")
         _refuse_own_names(values)
@@ -179,7 +179,7 @@ class Recorder:
 
 
 def record_path(path: Path | str) -> Path:
-    """Where a trainer's record goes: where the launcher says, or else to ``path``."""
+    """The path of a trainer's record: the launcher's, or else ``path``."""
     return Path(os.environ.get(RECORD_VARIABLE, path))
 
 
@@ -190,4 +190,4 @@ def _all_ready(line: dict[str, Any]) -> bool:
 def _refuse_own_names(values: dict[str, Any]) -> None:
     own = sorted({"kind", "seconds", "start"} & set(values))
     if own:
-        raise UsageError(f"{own[0]} is a name of the record's own; record it under another")
+        raise UsageError(f"{own[0]} is a reserved name of records; record it under another name")

@@ -1,4 +1,4 @@
-"""Cutting a record back to a checkpoint's step, so that a run that was killed can go on with it."""
+"""Truncates a record to a checkpoint's step, so that a killed run can resume."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from port.errors import BrokenRecord, UsageError
 
 @dataclass(frozen=True)
 class KeptRecord:
-    """What is left of a record that was cut back.
+    """What is left of a truncated record.
 
     Attributes:
-        is_empty: whether nothing is, not even the line that says what ran.
-        last: the last step that is left of each kind, "step" and "evaluation"; -1 where there is none.
-        seconds: on the last line that is left, since the recorder was opened first.
+        is_empty: whether nothing is left, not even the ``run`` line.
+        last: the last remaining step of each kind, "step" and "evaluation"; -1 if there is none.
+        seconds: on the last remaining line, since the recorder was first opened.
     """
 
     is_empty: bool
@@ -27,19 +27,19 @@ class KeptRecord:
 
 
 def cut_back(path: Path, step: int) -> KeptRecord:
-    """Leave in the record what a run has written before it made ``step``, byte for byte.
+    """Keep what a run wrote to its record before ``step``, byte for byte.
 
-    The lines of ``step`` and later ones go, the line that says that the run came to its end, and a last line that is
-    cut off. The shorter record is written beside the old one and takes its place: who looks finds one of the two.
+    Lines of ``step`` and later are removed, and the ``end`` line, and a cut-off last line. The shorter record is
+    written next to the old one and replaces it: readers find one of the two.
 
     Raises:
-        UsageError: there is no record, or ``step`` is no step.
-        BrokenRecord: a line before the last one is not what a record's line is, or the record ends before ``step``.
+        UsageError: there is no record, or ``step`` is not a step.
+        BrokenRecord: a line before the last one is invalid, or the record ends before ``step``.
     """
     if isinstance(step, bool) or int(step) != step or step < 0:
-        raise UsageError(f"a record is resumed at a step, a whole number from 0; got {step!r}")
+        raise UsageError(f"a record resumes at a step, a whole number from 0; got {step!r}")
     if not path.is_file():
-        raise UsageError(f"there is no record at {path} to go on with: name the one that was begun, or begin anew")
+        raise UsageError(f"there is no record at {path} to resume: pass the path of the existing one, or start anew")
     kept: list[bytes] = []
     last, seconds = {"step": -1, "evaluation": -1}, 0.0
     for number, line, values in _lines(path):
@@ -56,33 +56,33 @@ def cut_back(path: Path, step: int) -> KeptRecord:
         elif kind == "end":
             continue
         elif kind != "run":
-            raise BrokenRecord(path, number, f"kind is {kind!r}; a record has run, step, evaluation and end")
+            raise BrokenRecord(path, number, f"kind is {kind!r}; it must be run, step, evaluation or end")
         elif kept:
             raise BrokenRecord(path, number, "a second run begins here: one file holds one run")
         kept.append(line + b"\n")
     if last["step"] != step - 1:
-        there = f"ends with step {last['step']}" if last["step"] >= 0 else "holds no step"
-        why = f"{there}, and is to go on with step {step}: the checkpoint is of another run, or ahead of its record"
-        raise BrokenRecord(path, None, f"{why}; take an older checkpoint, or begin anew")
+        there = f"ends with step {last['step']}" if last["step"] >= 0 else "has no steps"
+        why = f"{there}, but is to resume at step {step}: the checkpoint is of another run, or ahead of its record"
+        raise BrokenRecord(path, None, f"{why}; use an older checkpoint, or start anew")
     _replace(path, b"".join(kept))
     return KeptRecord(is_empty=not kept, last=last, seconds=seconds)
 
 
 def what_ran(path: Path) -> dict[str, Any]:
-    """What the record's first line says of the run, however the record ends; nothing where there is none yet."""
+    """Return the values of the record's ``run`` line, however the record ends; empty if it has none yet."""
     if not path.is_file():
         return {}
     with path.open("rb") as file:
         first = file.readline()
     try:
         values = json.loads(first)
-    except (ValueError, RecursionError):  # killed while it wrote this line; `cut_back` complains of anything else
+    except (ValueError, RecursionError):  # killed while writing this line; `cut_back` reports anything else
         return {}
     return values if isinstance(values, dict) and values.get("kind") == "run" else {}
 
 
 def _lines(path: Path) -> list[tuple[int, bytes, dict[str, Any]]]:
-    """The record's lines: number, bytes, values. Empty ones are left out, and a last one that is cut off."""
+    """The record's lines: number, bytes, values. Skips empty lines, and a cut-off last line."""
     lines = path.read_bytes().split(b"\n")
     found = []
     for number, line in enumerate(lines, start=1):
@@ -91,11 +91,11 @@ def _lines(path: Path) -> list[tuple[int, bytes, dict[str, Any]]]:
         try:
             values = json.loads(line)
         except (ValueError, RecursionError) as error:
-            if number == len(lines):  # no newline ends it: the run was killed while it wrote
+            if number == len(lines):  # no newline ends it: the run was killed while writing
                 break
-            raise BrokenRecord(path, number, f"is not JSON ({error}): it cannot be gone on with") from error
+            raise BrokenRecord(path, number, f"is not JSON ({error}): the record cannot be resumed") from error
         if not isinstance(values, dict):
-            raise BrokenRecord(path, number, "is not a JSON object: it cannot be gone on with")
+            raise BrokenRecord(path, number, "is not a JSON object: the record cannot be resumed")
         found.append((number, line, values))
     return found
 

@@ -1,4 +1,4 @@
-"""The verdict in words."""
+"""The verdict as a sentence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from port.records.verdict import Differences, RecordFinding
 
 
 def names_of(a: Record, b: Record) -> tuple[str, str]:
-    """What to call two records: their sides, or their files where both are of one side."""
+    """The names of two records: their sides, or their files if both have the same side."""
     if a.name != b.name:
         return a.name, b.name
     return (a.path.stem, b.path.stem) if a.path.stem != b.path.stem else (str(a.path), str(b.path))
@@ -26,7 +26,7 @@ def sentence_of(
     precision: str,
     judged_until: int | None,
 ) -> str:
-    """The verdict in one sentence; beside a difference that is large, what rounding alone makes of the first run."""
+    """The verdict in one sentence; for a large difference, with what rounding alone makes of the first run."""
     names = " and ".join(names_of(a, b))
     if status is Status.DIFFER:
         return f"{names} differ: {findings[0].why}."
@@ -49,7 +49,7 @@ def sentence_of(
 
 
 def _measured(a: Record, b: Record, steps: Differences, evaluations: Differences) -> str:
-    """What controls say of steps, or of evaluations alone, that cannot be judged."""
+    """What controls show about steps, or about evaluations alone, that cannot be judged."""
     if not steps.controls:
         return "there is no control to measure that by"
     name = names_of(a, b)[0]
@@ -57,13 +57,13 @@ def _measured(a: Record, b: Record, steps: Differences, evaluations: Differences
     _, value = differences.largest() or (0, 0.0)
     strayed = max(map(max, differences.controls))
     return (
-        f"{name} strays from itself as well{where}, by up to {strayed:.2e} where its initial weights are moved in "
+        f"{name} strays from itself as well{where}, by up to {strayed:.2e} when its initial weights are perturbed in "
         f"their last places; the two are {value:.2e} apart there"
     )
 
 
 def _beside_controls(a: Record, b: Record, steps: Differences, precision: str) -> str:
-    """How far apart two runs are whose losses differ visibly, and how far the first is from itself."""
+    """How far apart two runs are whose losses visibly differ, and how far the first is from itself."""
     names = names_of(a, b)
     step, value = steps.largest() or (0, 0.0)
     strayed = max(map(max, steps.controls))
@@ -73,5 +73,5 @@ def _beside_controls(a: Record, b: Record, steps: Differences, precision: str) -
     return (
         f"{names[0]} and {names[1]} are {compared} {names[0]} is from itself, over {len(steps.steps)} steps: their "
         f"losses differ by up to {value:.2e}, at step {step}, and by up to {strayed:.2e} between {names[0]} and "
-        f"{names[0]} with its initial weights moved in their last places{allowed}."
+        f"{names[0]} with its initial weights perturbed in their last places{allowed}."
     )

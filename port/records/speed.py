@@ -1,4 +1,4 @@
-"""How fast a run was, and how long its first step took, which is where JAX compiles."""
+"""The speed of a run, and the duration of its first step, in which JAX compiles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def first_step_seconds(record: Record) -> float | None:
 
 
 def steps_per_second(record: Record) -> float | None:
-    """Steps a second from the first step on, evaluations left out. None where the record does not tell."""
+    """Steps per second after the first step, without evaluations. None if the record does not tell."""
     lines = list(record.steps.values())
     if len(lines) < 2:
         return None

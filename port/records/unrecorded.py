@@ -1,4 +1,4 @@
-"""What a rank that does not record has in the recorder's place."""
+"""The stand-in for a recorder on ranks that do not record."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 
 class Unrecorded:
-    """Takes what a `Recorder` takes, and keeps nothing: of several ranks, the first records for all."""
+    """Accepts the calls of a `Recorder` and keeps nothing: of several ranks, the first records for all."""
 
     def __call__(self, step: int, *, loss: Any, **more: Any) -> None:
-        """A step; not recorded."""
+        """Ignore a step."""
 
     def evaluation(self, step: int, *, loss: Any, duration: float | None = None, **more: Any) -> None:
-        """An evaluation; not recorded."""
+        """Ignore an evaluation."""
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: nothing is pending."""
 
     def close(self, *, finished: bool = True) -> None:
-        """Nothing was open."""
+        """Do nothing: nothing is open."""
 
     def __enter__(self) -> Unrecorded:
         return self

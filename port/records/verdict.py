@@ -1,4 +1,4 @@
-"""The verdict: what comparing two records says, as data."""
+"""The verdict of comparing two records, as data."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _NO_CONTROL = "training makes rounding large, and no control says how large"
 
 @dataclass(frozen=True)
 class RecordFinding:
-    """One place where the two records are further apart than they may be.
+    """One place where two records are further apart than allowed.
 
     Attributes:
         where: "step", "evaluation" or "weights".
         step: the training step; None for weights.
-        difference: the relative difference there; NaN where there is no number to compare.
-        limit: what it may be.
+        difference: the relative difference there; NaN if there is no number to compare.
+        limit: the largest difference allowed.
         why: the finding in words.
     """
 
@@ -38,8 +38,8 @@ class Differences:
     Attributes:
         steps: the steps that both records have, in order.
         values: |a − b| / max(|a|, |b|), one a step.
-        limits: the largest value that may stand there, one a step; NaN where nothing judges that step.
-        controls: for each control, how far it is from the first record, one value a step.
+        limits: the largest difference allowed, one per step; NaN where nothing judges that step.
+        controls: for each control, how far it is from the first record, one value per step.
     """
 
     steps: list[int]
@@ -49,12 +49,12 @@ class Differences:
 
     @property
     def unjudged(self) -> list[int]:
-        """The steps that nothing judges; what is equal to the last bit needs no limit."""
+        """The steps that nothing judges; losses equal to the last bit need no limit."""
         judged = zip(self.steps, self.values, self.limits, strict=True)
         return [step for step, value, limit in judged if math.isnan(limit) and value > 0]
 
     def nearest(self) -> tuple[int, float, float]:
-        """(step, difference, limit) where the difference is the largest share of its limit; zeros without a step."""
+        """(step, difference, limit) where the difference is the largest share of its limit; zeros if no step."""
         places = list(zip(self.steps, self.values, self.limits, strict=True))
         judged = [place for place in places if not math.isnan(place[2])]
         if judged:
@@ -63,7 +63,7 @@ class Differences:
         return step, value, math.nan if self.unjudged else 0.0
 
     def largest(self) -> tuple[int, float] | None:
-        """(step, difference) where the two are furthest apart, or None without a step."""
+        """(step, difference) where the two are furthest apart, or None if there is no step."""
         finite = [(value, step) for step, value in zip(self.steps, self.values, strict=True) if value == value]
         if not finite:
             return None
@@ -73,18 +73,18 @@ class Differences:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What comparing two records says.
+    """The result of comparing two records.
 
     Attributes:
         status: agree, differ, or cannot be judged.
-        precision: what the records were judged as.
+        precision: the precision in which the records were judged.
         sentence: the verdict in one sentence.
-        first: the first finding, where they differ.
-        findings: all of them, the first of each kind.
+        first: the first finding, if they differ.
+        findings: all findings, the first of each kind.
         steps: differences of the training losses.
         evaluations: differences of the evaluation losses.
-        judged_until: the last step that could be judged; None where all could.
-        hints: what else parted, and when: a place to start looking.
+        judged_until: the last step that could be judged; None if all could.
+        hints: what else parted, and when: where to start looking.
     """
 
     status: Status
@@ -103,13 +103,13 @@ class Verdict:
 
     @property
     def rows(self) -> tuple[Compared, ...]:
-        """What was compared, as every comparison says it: the losses of training, and of evaluation."""
+        """The rows of the comparison: the losses of training, and of evaluation."""
         training = self._row("training loss", "step", self.steps)
         evaluation = self._row("evaluation loss", "evaluation", self.evaluations)
         return tuple(row for row in (training, evaluation) if row.count or not row.agrees)
 
     def _row(self, what: str, where: str, differences: Differences) -> Compared:
-        """One row: of what differs, its first finding; else the step that comes nearest to its limit."""
+        """One row: the first finding, if there is one; else the step that comes closest to its limit."""
         found = next((finding for finding in self.findings if finding.where == where), None)
         step, value, limit = differences.nearest()
         if found is not None:
@@ -118,5 +118,5 @@ class Verdict:
         return Compared(what, value, limit, f"{where} {step}", len(differences.steps), unjudged=unjudged, of=where)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, for a JSON file: what is not finite as "NaN" or "Infinity"."""
+        """Return everything as JSON-ready data: values that are not finite become "NaN" or "Infinity"."""
         return to_json(asdict(self))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -21,7 +22,13 @@ from port.translation.ir.layout import Layout
 
 
 def translation_report(
-    translation: Translation, module: Any, *, name: str, original: Original | None = None, package: str = ""
+    translation: Translation,
+    module: Any,
+    *,
+    name: str,
+    original: Original | None = None,
+    package: str = "",
+    checkpoint: str = "checkpoint.safetensors",
 ) -> str:
     """The text of report.md.
 
@@ -31,6 +38,7 @@ def translation_report(
         name: of the written module.
         original: how the original is had again.
         package: by which name it is imported, if it is one.
+        checkpoint: what fills the model, if it was translated without its weights.
     """
     boundary = translation.boundary
     names = _input_names(translation)
@@ -44,6 +52,7 @@ def translation_report(
             original=original,
             made=_made(translation),
             has_weights=translation.has_weights,
+            checkpoint=json.dumps(checkpoint, ensure_ascii=False),
             proof=translation.proof,
             transposes=translation.transposes,
             unwritten=[{"what": row.what, "why": row.why, "place": place_of(row)} for row in translation.unwritten],

@@ -1,10 +1,10 @@
-"""A user's PyTorch training script: watched as it is, told of step by step, and its update written in JAX.
+"""Watch a user's PyTorch training script unchanged, describe it step by step, and write its update in JAX.
 
-`observe` runs it unchanged in a process of its own, under torch's hooks (`observing`, which is all that is imported
-there), and makes an `Observation` of the journal that these write (`events`, `steps`, `differences`); `account` says it
-in the script's own lines, and `terminal` prints that. What cannot be told of is refused (`refusals`).
+`observe` runs it unchanged in a separate process, under torch's hooks (`observing`, the only package imported there),
+and turns the journal they write into an `Observation` (`events`, `steps`, `differences`); `account` describes it line
+by line, and `terminal` prints that. Scripts that cannot be described are refused (`refusals`).
 `write_script` does that and writes the script's update in JAX (`writing`, in the script's process, at its end).
-Where torchrun starts a script in several processes (`torchrun`), each is watched, and the first one tells (`ranks`).
+If torchrun starts the script in several processes (`torchrun`), each is watched and rank 0 reports (`ranks`).
 """
 
 from importlib import import_module
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from port.scripts.observing_process import Script, observe
     from port.scripts.writing_process import WrittenUpdate, write_script
 
-# The script's own process imports `port.scripts.observing` alone, and through this file nothing else.
+# The script's process imports only `port.scripts.observing`; this file must pull in nothing else.
 _HOMES = {
     "Observation": "port.scripts.observation",
     "Script": "port.scripts.observing_process",

@@ -1,4 +1,4 @@
-"""An observation in the script's own lines: what it is made of, and what each line of a step did."""
+"""Describe an observation line by line: the script's parts, and what each line of a step did."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from port.scripts.observation import Observation
 from port.scripts.observing.statements import statement_line, statement_text
 from port.scripts.wording import said_of
 
-UNTOLD = (
+LEFT_OUT = (
     "torch.amp.GradScaler.scale",
     "torch.Tensor.to",
     "torch.Tensor.cuda",
@@ -21,20 +21,20 @@ UNTOLD = (
     "torch.Tensor.float",
     "torch.Tensor.double",
 )
-"""Moves of a batch that change nothing, and what has an event of its own."""
+"""Calls left out: moves of a batch that change nothing, and calls that have a separate event."""
 
 
 @dataclass(frozen=True)
 class ExecutedLine:
-    """One line of the script, as it was executed.
+    """One executed line of the script.
 
     Attributes:
-        file: its file.
+        file: the source file.
         line: the statement's first line.
-        function: in which it stands.
+        function: the enclosing function.
         text: the statement, on one line.
         did: what it did, in words.
-        times: how often it did so in a row; a block of lines that is repeated has it at each.
+        times: how many times in a row it ran; in a repeated block, every line has the block's count.
     """
 
     file: str
@@ -47,12 +47,12 @@ class ExecutedLine:
 
 
 def fullest(steps: Sequence[Sequence[Event]]) -> Sequence[Event]:
-    """The first of the steps that run the most lines: one in which a generator's turn is, too."""
+    """The first of the steps that run the most lines: one that includes a GAN generator's turn, too."""
     return max(steps, key=lambda step: len({(event["event"], *line_key(event)) for event in step}))
 
 
 def step_rows(step: Sequence[Event], observation: Observation) -> list[ExecutedLine]:
-    """What one step does, line by line; blocks that it repeats (microbatches) stand once."""
+    """What one step does, line by line; repeated blocks (microbatches) appear once."""
     return folded(_rows(_with_paths(step), observation))
 
 
@@ -62,7 +62,7 @@ def rows_of(events: Iterable[Event], observation: Observation) -> list[ExecutedL
 
 
 def folded(rows: Sequence[ExecutedLine]) -> list[ExecutedLine]:
-    """Rows without the repetitions of a block that follows itself: the block once, with how often it is run."""
+    """Collapse consecutive repetitions of a block into one, with a repeat count."""
     found: list[ExecutedLine] = []
     at = 0
     while at < len(rows):
@@ -74,7 +74,7 @@ def folded(rows: Sequence[ExecutedLine]) -> list[ExecutedLine]:
 
 
 def _repetition(rows: Sequence[ExecutedLine], at: int) -> tuple[int, int]:
-    """The length of the block that begins here, and how often it follows itself; (1, 1) where it does not."""
+    """The length of the block that begins at ``at``, and how many times it repeats; (1, 1) if it does not."""
     keys = [(row.file, row.line) for row in rows]
     best = (1, 1)
     for length in range(1, (len(rows) - at) // 2 + 1):
@@ -88,7 +88,7 @@ def _repetition(rows: Sequence[ExecutedLine], at: int) -> tuple[int, int]:
 
 
 def _with_paths(events: Sequence[Event]) -> list[Event]:
-    """The events, and before each what was computed for it, in the order in which it was."""
+    """The events, each preceded by the calls that computed its inputs, in execution order."""
     found: list[tuple[tuple[int, int, int], Event]] = []
     known: set[int] = {event["number"] for event in events if event["event"] == "call"}
     for place, event in enumerate(events):
@@ -96,7 +96,7 @@ def _with_paths(events: Sequence[Event]) -> list[Event]:
             found.append(((event["number"], 0, place), event))
             continue
         for call in event.get("path") or ():
-            if call["number"] not in known and call["name"] not in UNTOLD:
+            if call["number"] not in known and call["name"] not in LEFT_OUT:
                 known.add(call["number"])
                 found.append(((call["number"], 0, place), {"event": "function", **call}))
         found.append(((event["calls"], 1, place), event))
@@ -123,12 +123,12 @@ def _rows(events: Sequence[Event], observation: Observation) -> list[ExecutedLin
 
 
 def source_line(where: dict[str, Any]) -> str:
-    """A line of source, without its indent."""
+    """A line of source, without indentation."""
     return linecache.getline(where["file"], where["line"]).strip()
 
 
 def short_place(where: dict[str, Any] | None, script: Path) -> str:
-    """A line for a person: "98", or "model.py:12" where it is not in the script itself."""
+    """A readable location: "98", or "model.py:12" if it is not in the script itself."""
     if not where:
         return ""
     same = Path(where["file"]).resolve() == script

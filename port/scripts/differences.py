@@ -1,4 +1,4 @@
-"""What was not the same in all watched steps: scheduled rates, numbers in the loss, calls that only some make."""
+"""Find what differs between watched steps: scheduled rates, numbers in the loss, calls that only some steps make."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 from port.scripts.events import Event, line_key
 
 OF_THE_DATA = {"torch.Tensor.__getitem__", "torch.Tensor.narrow", "torch.narrow", "torch.randint", "torch.tensor"}
-"""Functions whose numbers say which part of the data comes next."""
+"""Functions whose numeric arguments select the next part of the data."""
 
 
 def differences_between(steps: Sequence[Sequence[Event]]) -> list[dict[str, Any]]:
-    """What differs between steps, each with its line and its value in every step.
+    """Find what differs between steps, each with its line and its value in every step.
 
-    Batches, losses and what follows from them differ anyway, and are left out.
+    Batches, losses and values computed from them always differ, and are left out.
     """
     if len(steps) < 2:
         return []
@@ -52,7 +52,7 @@ def _schedules(event: Event) -> bool:
 
 
 def _assignments(option: str, files: Sequence[str]) -> list[str]:
-    """The lines that set an option of a group by hand: ``group["lr"] = …``."""
+    """The lines that set an option of a parameter group by hand: ``group["lr"] = …``."""
     pattern = re.compile(rf"""\[\s*['"]{option}['"]\s*\]\s*[-+*/]?=[^=]""")
     return [
         f"{Path(file).name}:{number}, `{line.strip()}`"
@@ -63,7 +63,7 @@ def _assignments(option: str, files: Sequence[str]) -> list[str]:
 
 
 def _constants(steps: Sequence[Sequence[Event]]) -> list[dict[str, Any]]:
-    """Numbers among the arguments of what leads to the loss."""
+    """Numeric arguments of the calls that lead to the loss."""
     values: dict[tuple[tuple[str, int], int, str, str], dict[int, Any]] = {}
     wheres: dict[tuple[str, int], Any] = {}
     behind: dict[tuple[tuple[str, int], int, str, str], bool] = {}
@@ -94,7 +94,7 @@ def _constants(steps: Sequence[Sequence[Event]]) -> list[dict[str, Any]]:
 
 
 def _shapes(steps: Sequence[Sequence[Event]]) -> list[dict[str, Any]]:
-    """Shapes that the models are given."""
+    """Shapes of the models' inputs."""
     values: dict[tuple[str, tuple[str, int]], dict[int, Any]] = {}
     wheres: dict[tuple[str, int], Any] = {}
     for number, step in enumerate(steps):
@@ -112,7 +112,7 @@ def _shapes(steps: Sequence[Sequence[Event]]) -> list[dict[str, Any]]:
 
 
 def _presence(steps: Sequence[Sequence[Event]]) -> list[dict[str, Any]]:
-    """Events that only some steps have, or have at other numbers."""
+    """Events that occur in only some steps, or a different number of times."""
     kinds = {
         "call",
         "zero_grad",

@@ -1,4 +1,4 @@
-"""The journal of an observed script, read: a line of JSON an event."""
+"""Read the journal of an observed script: one JSON line per event."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Event = dict[str, Any]
 
 
 def read_events(path: Path) -> list[Event]:
-    """Every whole line of a journal; a process that is ended may leave half a line behind."""
+    """Read every complete line of a journal; a killed process may leave a partial last line."""
     events: list[Event] = []
     if path.exists():
         for line in path.read_bytes().split(b"\n")[:-1]:

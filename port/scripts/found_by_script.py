@@ -1,4 +1,4 @@
-"""The evaluation loss of a script without loaders: what it finds itself, as far as it is training's loss."""
+"""The evaluation loss of a script without loaders: numbers that it computes as it computes the training loss."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from port.scripts.observing.described import shapes_in
 
 
 class FoundByScript:
-    """What one evaluation of a script without loaders has given so far: the losses that it finds itself.
+    """Accumulates the losses that one evaluation of a script without loaders computes itself.
 
-    A number is one where it is computed from a model as the loss is that is trained; its batch counts by its length.
+    A number counts as a loss if it is computed from a model by the same calls as the training loss; each batch is
+    weighted by its length.
 
     Args:
-        calls: the names of the calls from a model on to the loss that is trained.
+        calls: the names of the calls from a model to the training loss.
     """
 
     def __init__(self, calls: Sequence[str]) -> None:
@@ -22,9 +23,9 @@ class FoundByScript:
         self._total, self._count = 0.0, 0
 
     def see(self, number: Mapping[str, Any]) -> None:
-        """The script has taken a number out of a tensor."""
+        """Take in a number that the script has read from a tensor."""
         path = number["path"] if not number["grad"] and number["value"] is not None else []
-        known = [call for call in path if call["name"] in self._calls]  # what is carried over has come by some before
+        known = [call for call in path if call["name"] in self._calls]  # a running sum has passed some calls before
         last = known[-len(self._calls) :]
         if path and [call["name"] for call in last] == self._calls and last[-1] is path[-1]:
             shapes = shapes_in(last[0]["arguments"])
@@ -33,7 +34,7 @@ class FoundByScript:
             self._count += length
 
     def end(self) -> float | None:
-        """The mean, and nothing is known any more; None where nothing was found."""
+        """Return the mean and reset; None if no loss was seen."""
         mean = self._total / self._count if self._count else None
         self._total, self._count = 0.0, 0
         return mean

@@ -1,4 +1,4 @@
-"""A file of a written folder as a module."""
+"""Import a file of a written folder as a module."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 
 def import_file(file: Path, name: str) -> Any:
-    """Import it under a name; it stays in ``sys.modules``, where dataclasses and pickle look for it.
+    """Import a file under a name; it stays in ``sys.modules``, where dataclasses and pickle look for it.
 
     Args:
-        file: it.
-        name: hides what was imported under it before.
+        file: the source file.
+        name: the module's name; replaces an earlier import of the same name.
     """
     spec = spec_from_file_location(name, file)
     assert spec is not None and spec.loader is not None

@@ -1,4 +1,4 @@
-"""A script and the trainer that was written of it, as `port train` starts them: both unchanged, in each precision."""
+"""A script and the trainer written from it, as `port train` starts them: both unchanged, in each precision."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from port.training import Outcome, Pairing, Trainer, check_has_port, check_may_r
 
 ENTRY = Path(__file__).with_name("recording") / "__main__.py"
 UPDATES = 200
-"""That are judged where nobody says how many."""
+"""How many updates are compared by default."""
 
 
 @dataclass(frozen=True)
 class JudgedPair:
-    """Both sides.
+    """An original script and the trainer written from it.
 
     Attributes:
-        original: the script, as its user runs it: a file, or a module's name where it was watched so.
+        original: the script, as its user runs it: a file, or a module name if it was watched as a module.
         trainer: the ``train.py`` that `port script` wrote.
-        arguments: for both; None takes those that the script was watched with.
-        updates: that are judged, at most.
-        precision_is_given: whether a person has asked for the precisions, and does not take what there is.
-        torch_python: the interpreter of the original.
-        jax_python: that of the trainer.
+        arguments: for both; None uses the arguments that the script was watched with.
+        updates: how many are compared, at most.
+        precision_is_given: whether the user asked for these precisions explicitly.
+        torch_python: the interpreter that runs the original.
+        jax_python: the interpreter that runs the trainer.
     """
 
     original: Path
@@ -42,15 +42,15 @@ class JudgedPair:
     jax_python: str = field(default=sys.executable)
 
     def pairings(self, folder: Path, precisions: Sequence[str], time_limit: float | None) -> list[Pairing]:
-        """What is compared, the proof first.
+        """The comparisons to run, the proof first.
 
         Args:
-            folder: of the run.
+            folder: the run's folder.
             precisions: "float64", "float32".
-            time_limit: seconds that a side may take from one line of its record to the next.
+            time_limit: the longest that a side may take between two lines of its record, in seconds.
 
         Raises:
-            UsageError: one of both cannot be started so.
+            UsageError: one of the two cannot be started with these settings.
         """
         check_may_run(self.torch_python)  # the original is recorded by this port, the trainer by its environment's
         check_has_port(self.jax_python)
@@ -59,8 +59,8 @@ class JudgedPair:
         strange = [precision for precision in precisions if precision not in watched.precisions]
         if strange and self.precision_is_given:
             raise UsageError(
-                f"the original computes under autocast, which {self.trainer} does otherwise, so that both are compared "
-                f"in {' and '.join(watched.precisions)} alone; got --precision {strange[0]}"
+                f"the original computes under autocast, which {self.trainer} does not, so the two are compared only "
+                f"in {' and '.join(watched.precisions)}; got --precision {strange[0]}"
             )
         seen = Observation.read(written / FOLDER)
         home = Path(seen.script["folder"])
@@ -101,17 +101,17 @@ class JudgedPair:
         source = self.original.read_text("utf-8", errors="replace")
         if "port.Recorder(" in source:
             raise UsageError(
-                f"{self.original} records itself (port.Recorder), and {self.trainer} was written of a script that does "
-                "not: beside it a script is recorded as it is, so take the recorder out, or give a JAX script of yours"
+                f"{self.original} records itself (port.Recorder), but {self.trainer} was written from a script that "
+                "does not: port records such a script itself, so remove the recorder, or pass a JAX script of yours"
             )
         return [os.path.relpath(self.original.resolve(), place)]
 
     def remarks(self, outcomes: Sequence[Outcome]) -> list[str]:
-        """What a person should know of the verdict besides."""
+        """Further remarks on the verdict, for the user."""
         made = max((len(outcome.torch.steps) for outcome in outcomes), default=self.updates)
         if made >= self.updates:
             return []
         return [
-            f"the original makes {made} updates with these arguments, of the {self.updates} that were to be judged: "
-            "more epochs (behind --) make more"
+            f"the original makes only {made} of the {self.updates} updates to compare with these arguments: "
+            "pass more epochs (after --) for more"
         ]

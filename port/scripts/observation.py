@@ -1,4 +1,4 @@
-"""What was seen of a script, as data: its parts, what each step did, and what differed between the steps."""
+"""What was observed of a script, as data: its parts, what each step did, and what differed between the steps."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Observation:
-    """An account of what a script does.
+    """A description of what a script does.
 
     Attributes:
-        script: how it was run: command, folder, Python's and torch's version, how long, and how it ended.
-        options: argparse's, each with its flags, type, default, help, and what was given.
+        script: how it ran: command, folder, Python's and torch's version, duration, and how it ended.
+        options: argparse options, each with its flags, type, default, help, and the value passed.
         seeds: which generator was seeded where, and with what.
         models: each with its class, how it was constructed, its parameters, which are trained.
         loaders: DataLoaders, with dataset, batch size, sampler.
         optimizers: with their groups' options and parameters.
         schedulers: with their options.
-        steps: for each that was watched, its events in order; a backward has the path from the batch to its loss.
-        differences: what was not the same in all of them.
-        epoch: what happened behind the watched steps: schedulers, what is saved.
-        evaluation: the events of the first one.
+        steps: the events of each watched step, in order; a backward event has the path from the batch to its loss.
+        differences: what differed between the steps.
+        epoch: what happened after the watched steps: schedulers, checkpoints.
+        evaluation: the events of the first evaluation.
         printed: where something is printed or logged, and what, the first time.
         saved: where something is saved, and what.
         others: anything else: averages, initialisations, compile, gradient hooks, threads, processes.
@@ -55,7 +55,7 @@ class Observation:
 
     @classmethod
     def of(cls, events: Sequence[Event], script: dict[str, Any]) -> Observation:
-        """The observation that a journal's events tell."""
+        """Build the observation from a journal's events."""
         steps = step_events(events)
         return cls(
             script={**script, **_how_it_ran(events)},
@@ -77,7 +77,7 @@ class Observation:
         )
 
     def trained_on(self) -> Event | None:
-        """Where the first batch is given that is trained on: a script may look at one before, to show its shape."""
+        """Where the first batch that is trained on is fetched: a script may fetch one before, to print its shape."""
         last = None
         for event in (event for step in self.steps for event in step):
             if event["event"] == "batch":
@@ -88,31 +88,31 @@ class Observation:
 
     @classmethod
     def read(cls, folder: Path) -> Observation:
-        """The one that was written into a folder.
+        """Read the observation that was written into a folder.
 
         Raises:
-            UsageError: there is none, or it is of another version of port.
+            UsageError: there is none, or another version of port wrote it.
         """
         try:
-            told = json.loads((folder / FILE).read_text("utf-8"))
-            if told.pop("version", None) != VERSION:
-                raise UsageError(f"{folder / FILE} is of another version of port: observe the script again")
-            return cls(**told)
+            data = json.loads((folder / FILE).read_text("utf-8"))
+            if data.pop("version", None) != VERSION:
+                raise UsageError(f"{folder / FILE} was written by another version of port: observe the script again")
+            return cls(**data)
         except (OSError, ValueError, TypeError) as error:
             raise UsageError(f"{folder / FILE} cannot be read: {error}") from error
 
     @property
     def launcher(self) -> tuple[str, ...]:
-        """What started it in several processes; an account of before there were such has none."""
+        """The launcher that started it in several processes; empty in observations from before launchers existed."""
         return tuple(self.script.get("launcher", ()))
 
     def as_data(self) -> dict[str, Any]:
-        """It as JSON has it."""
+        """The observation as JSON data."""
         return {"version": VERSION, **asdict(self)}
 
 
 def observation_of(journal: Path, script: dict[str, Any]) -> Observation:
-    """What a journal tells of a script that was run so."""
+    """Build the observation of a script from its journal."""
     return Observation.of(read_events(journal), script)
 
 

@@ -1,4 +1,4 @@
-"""Runs a script under observation in a process of its own, shows how far it is, and ends it with all its children."""
+"""Run a script under observation in a separate process, report its progress, and end it with all its children."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from port.training import check_may_run
 from port.training.folder import write_json
 
 PATIENCE = 5.0
-"""How many times as long as the watched steps have taken the evaluation is waited for."""
+"""How long to wait for the evaluation, as a multiple of the time that the watched steps took."""
 LEAST_PATIENCE = 30.0
 POLL_SECONDS = 0.05
 ENTRY = Path(__file__).with_name("observing") / "__main__.py"
@@ -32,11 +32,11 @@ class Script:
     """A training script as its user runs it.
 
     Attributes:
-        target: a file, or with ``is_module`` the name behind ``python -m``.
-        arguments: its own.
+        target: a file, or with ``is_module`` the name after ``python -m``.
+        arguments: the script's arguments.
         is_module: whether it is run by ``-m``.
-        folder: the working folder; None is the script's own, or for a module the present one.
-        python: the interpreter that has its packages.
+        folder: the working folder; None is the script's folder, or for a module the current one.
+        python: the interpreter that has the script's packages.
         launcher: what starts it in several processes: ``-m torch.distributed.run`` and its options; empty for none.
     """
 
@@ -49,13 +49,13 @@ class Script:
 
     @classmethod
     def by_torchrun(cls, module: str, arguments: Sequence[str], folder: Path | None, python: str) -> Script:
-        """A script that torchrun starts.
+        """Build a script that torchrun starts.
 
         Args:
-            module: torchrun's own name: one of `torchrun.MODULES`.
-            arguments: behind it: its options, the script, and the script's arguments.
-            folder: the working folder; None is the script's own.
-            python: the interpreter that has its packages.
+            module: torchrun's module name: one of `torchrun.MODULES`.
+            arguments: what follows it: its options, the script, and the script's arguments.
+            folder: the working folder; None is the script's folder.
+            python: the interpreter that has the script's packages.
 
         Raises:
             UsageError: no script is named.
@@ -70,26 +70,26 @@ class Script:
         return Path.cwd() if self.is_module else Path(self.target).resolve().parent
 
     def command(self) -> list[str]:
-        """As one types it, behind ``python``, in its working folder."""
+        """The command line after ``python``, as typed in the working folder."""
         return [*self.launcher, *self.own_command()]
 
     def own_command(self) -> list[str]:
-        """What is watched in each process."""
+        """The command that is watched in each process."""
         if self.is_module:
             return ["-m", self.target, *self.arguments]
         return [os.path.relpath(Path(self.target).resolve(), self.working_folder()), *self.arguments]
 
     def check(self) -> None:
-        """Whether it can be run.
+        """Check that the script can be run.
 
         Raises:
             UsageError: there is no such file or folder, or no such interpreter.
         """
         if not self.is_module and not Path(self.target).is_file():
-            hint = "; a module is named behind -m" if "." in self.target and "/" not in self.target else ""
+            hint = "; pass a module with -m" if "." in self.target and "/" not in self.target else ""
             raise UsageError(f"there is no script {self.target}{hint}")
         if not self.working_folder().is_dir():
-            raise UsageError(f"there is no folder {self.working_folder()} to run the script in")
+            raise UsageError(f"the working folder {self.working_folder()} does not exist")
         check_may_run(self.python)
 
 
@@ -104,27 +104,27 @@ def observe(
     wishes: Sequence[str] = (),
     put: Callable[[Observation, Path, Path], object] | None = None,
 ) -> Observation:
-    """Run a script for some steps and one evaluation, and write what it does into a folder.
+    """Run a script for some steps and one evaluation, and write a description of it into a folder.
 
     Args:
-        script: the user's.
-        folder: where ``observation.json`` goes; must not be there, or be empty.
-        steps: updates that are watched, of each optimizer.
-        time_limit: seconds that it may take in all.
-        tell: is called with a line whenever the script has come further.
+        script: the user's script.
+        folder: where ``observation.json`` goes; must not exist, or be empty.
+        steps: how many updates of each optimizer to watch.
+        time_limit: the most that it may take in all, in seconds.
+        tell: called with one line of text whenever the script makes progress.
         entry: the program that watches it.
         wishes: options of that program.
-        put: in place of writing the account alone, is given it, what lies beside the journal, and the folder that
-            becomes ``folder``.
+        put: writes the result in place of `put_account`; called with the observation, the journal's folder, and the
+            folder that becomes ``folder``.
 
     Raises:
-        FolderExists: there is something at ``folder``.
-        ScriptFailed: the script failed by itself; what it printed has its own traceback.
-        UsageError: it trains nothing that could be watched; says why, and what to do.
+        FolderExists: ``folder`` already exists and is not empty.
+        ScriptFailed: the script itself failed; its output has the traceback.
+        UsageError: it trains nothing that could be watched; the message says why, and what to do.
     """
     script.check()
     if steps < 1:
-        raise UsageError(f"--watch says how many updates are watched: 1 or more, got {steps}")
+        raise UsageError(f"--watch is the number of updates to watch, 1 or more; got {steps}")
     check_free(folder)
     work = Path(tempfile.mkdtemp(prefix="port-script-"))
     try:
@@ -146,11 +146,11 @@ def observe(
             last = _printed(log).strip().splitlines()[-1:]
             raise UsageError(
                 f"the script could not be watched by {script.python}: {''.join(last)}. That Python needs torch and "
-                "what port is installed with; --torch-python PATH names another"
+                "port's dependencies; select another with --torch-python PATH"
             )
         if events and events[-1].get("reason") == "fault":
             said = "".join(_printed(log).strip().splitlines()[-1:])
-            raise NoPair(f"watching the script failed, and that is a fault of port's: {said}; please report it")
+            raise NoPair(f"watching the script failed because of a bug in port: {said}; please report it")
         if how.code not in (0, None):
             raise ScriptFailed(
                 _printed(log), how.code, " ".join(["python", *script.command()]), script.working_folder()
@@ -164,18 +164,18 @@ def observe(
 
 
 def check_free(folder: Path) -> None:
-    """Whether a folder can be written.
+    """Check that a folder can be written.
 
     Raises:
-        FolderExists: there is something there.
+        FolderExists: it already exists and is not empty.
     """
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise FolderExists(f"there is something at {folder} already: name another folder with -o, or take it away")
+        raise FolderExists(f"{folder} already exists: choose another folder with -o, or remove it")
 
 
 @dataclass
 class _How:
-    """How a watched script came to its end: its exit code, or why it was stopped."""
+    """How a watched script ended: its exit code, or why it was stopped."""
 
     code: int | None = None
     stopped: str | None = None
@@ -208,8 +208,8 @@ def _run(
                 return _How(code)
             if now - began > limit:
                 return _How(stopped=f"it had run for {limit:g} s, its --time-limit")
-            if progress.waits_in_vain(now - began):
-                return _How(stopped="it made no evaluation in the time that was waited for one")
+            if progress.evaluation_is_overdue(now - began):
+                return _How(stopped="it made no evaluation while port waited for one")
             time.sleep(POLL_SECONDS)
     except OSError as error:
         raise UsageError(f"the script cannot be started: {error}") from error
@@ -218,7 +218,7 @@ def _run(
 
 
 class _Progress:
-    """Reads the journal as it grows, and says how far the script is."""
+    """Reads the journal as it grows, and reports the script's progress."""
 
     def __init__(self, steps: int, tell: Callable[[str], object]) -> None:
         self._steps, self._tell = steps, tell
@@ -229,7 +229,7 @@ class _Progress:
         self._said = ""
 
     def read(self, journal: Path) -> None:
-        """Take in what was written since the last call."""
+        """Read what was written since the last call."""
         if not journal.exists():
             return
         with journal.open("rb") as file:
@@ -240,8 +240,8 @@ class _Progress:
         for line in whole.split(b"\n"):
             self._take(line)
 
-    def waits_in_vain(self, seconds: float) -> bool:
-        """Whether the steps were seen, and the evaluation is not coming."""
+    def evaluation_is_overdue(self, seconds: float) -> bool:
+        """Whether all steps were seen but no evaluation came within ``seconds``."""
         if self._watched is None or self._evaluated:
             return False
         return seconds - self._watched > max(LEAST_PATIENCE, PATIENCE * self._watched)
@@ -252,11 +252,11 @@ class _Progress:
             self._say(f"update {self._updates}")
         elif b'"event": "watched"' in line[:40]:
             self._watched = _seconds(line)
-            self._say("the updates are seen; waiting for an evaluation")
+            self._say("saw the updates; waiting for an evaluation")
         elif b'"event": "end"' in line[:40]:
             self._evaluated = True
-            if b'"reason": "fa' not in line:  # failed, or a fault: its own words come next
-                self._say("the script is seen")
+            if b'"reason": "fa' not in line:  # failed, or a fault: its message comes next
+                self._say("finished watching the script")
         elif b'"event": "call"' in line[:40] and self._watched is not None and b'"grad": false' in line:
             self._evaluated = True
             self._say("evaluating")
@@ -277,7 +277,7 @@ def _printed(log: Path) -> str:
 
 
 def put_account(observation: Observation, work: Path, folder: Path) -> None:
-    """The account as data, and beside it weights, inputs, what the script printed and what it saved."""
+    """Write the observation as data, beside it weights, inputs, the script's output and the files it saved."""
     write_json(folder / FILE, observation.as_data())
     for name in ("printed.log", "saved", "initial.safetensors", "inputs.safetensors"):
         if (work / name).exists():
@@ -287,7 +287,7 @@ def put_account(observation: Observation, work: Path, folder: Path) -> None:
 def _write(
     observation: Observation, work: Path, folder: Path, put: Callable[[Observation, Path, Path], object]
 ) -> None:
-    """Whole or not at all: the folder is made beside its place, and put there."""
+    """Write the folder atomically: build it next to its destination, then rename it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:

@@ -1,8 +1,8 @@
-"""Generators of a loader's own: its order and its transforms are drawn apart from all else that a program draws.
+"""Separate generators for a loader: its order and transforms draw from them, apart from the rest of the program.
 
-A script shuffles by the generator from which it also draws weights and dropout, so that another program has another
-order. Each pass over a loader begins here with generators that are seeded by how many updates were made before it:
-both sides of a comparison then have the same batches, and a run that goes on from a checkpoint has them too.
+A script shuffles with the same generator that draws its weights and dropout, so a different program gets a different
+order. Here each pass over a loader begins with generators seeded by the number of updates made before it: both sides
+of a comparison then get the same batches, and so does a run resumed from a checkpoint.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ import numpy as np
 import torch
 
 SEED = 1_000_003
-"""Added to the number of updates: seeds that a script hardly uses itself."""
+"""Added to the number of updates, to give seeds that a script is unlikely to use itself."""
 UPDATE_SEED = 2_000_003
-"""Added to the update's number, of what a loop draws itself."""
+"""Added to the update's number, for what a loop draws itself."""
 BATCH_SEED = 3_000_003
-"""Added to the number of a batch that a loop over steps draws itself."""
+"""Added to the batch's number, for a batch that a loop over steps draws itself."""
 DROPOUT_SEED = 0
-"""Of the keys of both sides' dropout, into which the number of the update is folded."""
+"""Seed of both sides' dropout keys; the update's number is folded in."""
 EVALUATION_SEED = 1
-"""Of the keys of what a model draws in evaluation too: folded in are the updates before it, and the batch's number."""
+"""Seed of the keys for models that also draw in evaluation; the number of updates and of the batch are folded in."""
 
 
 class OwnDraws:
-    """The generators of one pass over a loader; called, they stand in the program's place within a context.
+    """The generators of one pass over a loader; calling the object gives a context that installs them.
 
     Args:
-        loader: a DataLoader, which may have generators of its own.
-        step: how many updates were made before the pass.
+        loader: a DataLoader, which may hold its own generators.
+        step: the number of updates made before the pass.
         first: the seed before any update.
     """
 
@@ -55,7 +55,7 @@ class OwnDraws:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Within it, what is drawn is drawn by these."""
+        """Within this context, all draws come from these generators."""
         before = [get() for get, _ in self._homes]
         self._put(self._states)
         try:
@@ -65,7 +65,7 @@ class OwnDraws:
             self._put(before)
 
     def begin(self) -> None:
-        """Put them in the program's place, and leave them there: for what a loop draws until its next update."""
+        """Install these generators and leave them in place: for what a loop draws until its next update."""
         self._put(self._states)
 
     def _put(self, states: list[Any]) -> None:
@@ -74,20 +74,20 @@ class OwnDraws:
 
 
 class SeenDraws:
-    """The states that a program's generators have had; what it drew can be drawn again."""
+    """Records the states of a program's generators, so that its draws can be repeated."""
 
     def __init__(self) -> None:
         self._seen: list[tuple[int, tuple[Any, ...]]] = []
 
     def see(self, number: int) -> None:
-        """Keep the states that they have now, behind so many calls, if they are others than before."""
+        """Keep the current states, after ``number`` calls, if they have changed."""
         arrays: Any = np.random.get_state()  # noqa: NPY002
         states = (bytes(torch.get_rng_state().numpy()), random.getstate(), bytes(arrays[1]), arrays[2])
         if not self._seen or self._seen[-1][1][:-1] != states:
             self._seen.append((number, (*states, arrays)))
 
     def before(self, number: int) -> Iterator[Callable[[], None]]:
-        """What puts each of the states in the program's place that they had before a call, the last one first."""
+        """Functions that restore each state recorded before a call, the latest first."""
         for at, state in reversed(self._seen):
             if at < number:
                 yield partial(_put_back, state)
@@ -100,17 +100,17 @@ def _put_back(state: tuple[Any, ...]) -> None:
 
 
 def draws_of_update(step: int) -> OwnDraws:
-    """The generators of what a loop draws itself in an update, by the number of that."""
+    """The generators for what a loop draws itself in update ``step``."""
     return OwnDraws(None, step, first=UPDATE_SEED)
 
 
 def draws_of_batch(number: int) -> OwnDraws:
-    """The generators of a batch that a loop over steps draws itself, by the number of that."""
+    """The generators for the batch ``number`` that a loop over steps draws itself."""
     return OwnDraws(None, number, first=BATCH_SEED)
 
 
 def _generators_of(loader: Any) -> list[torch.Generator]:
-    """Those that a loader and its samplers hold, each once."""
+    """The generators that a loader and its samplers hold, each once."""
     holders = [loader, *(getattr(loader, name, None) for name in ("sampler", "batch_sampler"))]
     found = [getattr(one, "generator", None) for one in holders]
     return list({id(one): one for one in found if isinstance(one, torch.Generator)}.values())

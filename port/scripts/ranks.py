@@ -1,4 +1,4 @@
-"""Which of a script's processes this is, where torchrun has started several."""
+"""This process's rank, if torchrun started several."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ProcessRank:
-    """One of the processes.
+    """The rank of one process.
 
     Attributes:
         number: from 0.
@@ -20,10 +20,10 @@ class ProcessRank:
 
     @classmethod
     def of_this_process(cls) -> ProcessRank:
-        """By torchrun's own variables; one of one where it has not started this process."""
+        """Read it from torchrun's environment variables; rank 0 of 1 if torchrun did not start this process."""
         return cls(int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1")))
 
     @property
     def is_first(self) -> bool:
-        """Whether it is the one that says what happens, and writes."""
+        """Whether this is rank 0, which reports and writes."""
         return self.number == 0

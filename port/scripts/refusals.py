@@ -1,4 +1,4 @@
-"""Scripts of which no account can be given: what was seen instead, the line, and what to do."""
+"""Refuse scripts that cannot be described: what was seen instead, at which line, and what to do."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from port.scripts.wording import place_of
 
 
 def refuse(events: Sequence[Event], observation: Observation) -> None:
-    """Say why a script that has come to its end, or was stopped, has not shown a training step.
+    """Raise an error that says why a script that ended or was stopped showed no training step.
 
     Raises:
-        UsageError: it has not.
+        UsageError: it showed none.
     """
     if _of(events, "elsewhere"):
         raise UsageError(_in_a_thread(events))
@@ -27,14 +27,14 @@ def refuse(events: Sequence[Event], observation: Observation) -> None:
         stopped = observation.script.get("stopped")
         ended = f"{stopped} before it had made one" if stopped else "it ended without one"
         raise UsageError(
-            f"the script calls backward ({where}) and makes no update that can be seen: {ended}. An update is an "
-            "optimizer's step(), or a parameter that is written with its gradient; give it arguments with which it "
-            "makes some, or more time: --time-limit SECONDS"
+            f"the script calls backward ({where}) but makes no visible update: {ended}. An update is an optimizer's "
+            "step(), or a write to a parameter that uses its gradient; pass arguments that make the script update, "
+            "or allow more time: --time-limit SECONDS"
         )
 
 
 def place(event: Event) -> str:
-    """Where an event happened, for a message."""
+    """An event's location, for a message."""
     return place_of(event.get("where"))
 
 
@@ -47,8 +47,8 @@ def _in_a_thread(events: Sequence[Event]) -> str:
     where = f" that is started at {place(started[-1])}" if started else ""
     step = place(_of(events, "elsewhere")[0])
     return (
-        f"the script trains in another thread{where} (its optimizer steps at {step}), and only its first thread is "
-        "watched: call what the thread runs directly, in the script's own thread, and observe it again"
+        f"the script trains in another thread{where} (its optimizer steps at {step}), but only the main thread is "
+        "watched: call the thread's function directly in the main thread, and observe it again"
     )
 
 
@@ -57,17 +57,17 @@ def _never_backward(events: Sequence[Event], observation: Observation) -> str:
     updates = _of(events, "update")
     if processes:
         return (
-            f"the script trains nothing in its own process, and starts another one at {place(processes[0])}: what that "
-            "one trains is not seen. Observe the script that it runs, or have it train in its own process (one "
-            "process, no spawn), and observe that"
+            f"the script trains nothing in its own process, and starts another one at {place(processes[0])}, which is "
+            "not watched. Observe the script that this process runs, or train in the script's process (one process, "
+            "no spawn), and observe that"
         )
     if threads:
         return _in_a_thread([*events, {"event": "elsewhere", "where": threads[0].get("where")}])
     if updates:
         return (
-            f"the script never calls backward, though an optimizer steps ({place(updates[0])}): gradients that are "
-            "computed otherwise (torch.func.grad, gradients set by hand) are not seen. There is no path from a batch "
-            "to a loss to tell of; call loss.backward()"
+            f"the script never calls backward, though an optimizer steps ({place(updates[0])}): gradients computed in "
+            "other ways (torch.func.grad, gradients set by hand) are not seen, so there is no path from a batch to a "
+            "loss to describe; call loss.backward()"
         )
     models = ", ".join(model["name"] for model in observation.models)
     seen = f"it made {models}" if models else "it made no model"
@@ -75,13 +75,13 @@ def _never_backward(events: Sequence[Event], observation: Observation) -> str:
     stopped = observation.script.get("stopped")
     ended = f"was stopped: {stopped}" if stopped else "ended"
     return (
-        f"the script never calls backward: {seen}, called models {calls} times, and {ended}. A training script is "
-        "needed; does it need arguments to train (port script FILE -- --train), or more time (--time-limit SECONDS)?"
+        f"the script never calls backward: {seen}, called models {calls} times, and {ended}. port needs a training "
+        "script; does it need arguments to train (port script FILE -- --train), or more time (--time-limit SECONDS)?"
     )
 
 
 def _refuse_a_loss_that_left_torch(events: Sequence[Event]) -> None:
-    """A loss that no parameter and no model leads to trains nothing, whatever it is called."""
+    """Refuse a loss that depends on no parameter and no model: it trains nothing."""
     backwards = _of(events, "backward")
     if any(event["reaches"] for event in backwards):
         return
@@ -89,18 +89,18 @@ def _refuse_a_loss_that_left_torch(events: Sequence[Event]) -> None:
     before = events[: list(events).index(first)]
     left = [event for event in before if event["event"] == "number" and event.get("parameter") is None]
     left += _cuts(first["path"])
-    where = f" It is left at {place(left[-1])}: what is computed from there on has no gradient." if left else ""
+    where = f" It leaves torch at {place(left[-1])}: everything computed from there on has no gradient." if left else ""
     made = next((call for call in reversed(first["path"]) if call["kind"] == "function"), None)
     made_at = f", made at {place(made)}," if made else ""
     raise UsageError(
-        f"the loss on which {place(first)} is called{made_at} does not come from a model: on its way it leaves torch, "
-        f"and nothing is trained.{where} Compute the loss with torch's functions from the model's output on, without "
-        ".item(), .numpy(), .detach() or torch.tensor(...) between them"
+        f"the loss of {place(first)}{made_at} does not depend on a model: its computation leaves torch, so nothing is "
+        f"trained.{where} Compute the loss from the model's output with torch functions only, without .item(), "
+        ".numpy(), .detach() or torch.tensor(...) between them"
     )
 
 
 def _refuse_cut_gradients(events: Sequence[Event], observation: Observation) -> None:
-    """An update in which no parameter has a gradient changes nothing: the path was cut."""
+    """Refuse an update in which no parameter has a gradient: the path to the loss was cut."""
     updates = [event for event in _of(events, "update") if not event["by_hand"]]
     sizes = {one["name"]: sum(len(g["parameters"]) for g in one["groups"]) for one in observation.optimizers}
     if not updates or any(event["closure"] or event["without_gradient"] < sizes[event["name"]] for event in updates):
@@ -108,14 +108,14 @@ def _refuse_cut_gradients(events: Sequence[Event], observation: Observation) -> 
     cuts = [cut for event in _of(events, "backward") for cut in _cuts(event["path"])]
     where = f": the path to the loss is cut at {place(cuts[0])}" if cuts else ""
     raise UsageError(
-        f"at {place(updates[0])} no parameter of {updates[0]['name']} has a gradient, so that nothing is trained"
-        f"{where}. Leave out what detaches the model's output from the loss, or give the optimizer the parameters of "
-        "the model that the loss comes from"
+        f"at {place(updates[0])} no parameter of {updates[0]['name']} has a gradient, so nothing is trained"
+        f"{where}. Remove what detaches the model's output from the loss, or pass the optimizer the parameters of the "
+        "model that the loss depends on"
     )
 
 
 def _cuts(path: Sequence[Event]) -> list[Event]:
-    """The calls of a path from which no gradient comes back: what is detached, models that are called without."""
+    """The calls of a path that pass no gradient back: detach, and models called without gradients."""
     return [
         call
         for call in path

@@ -1,4 +1,4 @@
-"""A journal's events as the script's loop has them: its steps, what is behind them, its evaluation."""
+"""Split a journal's events along the script's loop: its steps, what follows them, its evaluation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BEHIND = {"schedule", "save", "switch", "average", "written", "print", "log"}
 
 
 def step_events(events: Sequence[Event]) -> list[list[Event]]:
-    """The events of each watched iteration, in order; evaluations are left out."""
+    """The events of each watched iteration, in order, without evaluations."""
     watched = _watched(events)
     part = events[:watched]
     used = _on_a_path(events)
@@ -45,7 +45,7 @@ def step_events(events: Sequence[Event]) -> list[list[Event]]:
 
 
 def evaluation_events(events: Sequence[Event], steps: Sequence[Sequence[Event]]) -> list[Event]:
-    """The events of the first evaluation: from its first call without gradients to where the script trains again."""
+    """The events of the first evaluation: from its first call without gradients until the script trains again."""
     used = _on_a_path(events)
     first = next((number for number, event in enumerate(events) if _is_evaluation(event, used)), None)
     if first is None:
@@ -60,13 +60,13 @@ def evaluation_events(events: Sequence[Event], steps: Sequence[Sequence[Event]])
         end += 1
     part = list(events[begin:end])
     while end < len(events) and (event := events[end])["event"] in ("switch", "print", "log"):
-        part += [event] if event["event"] != "switch" else []  # what it found is often printed where it was called
+        part += [event] if event["event"] != "switch" else []  # its result is often printed by the caller
         end += 1
     return [event for event in part if event["event"] in OF_A_STEP]
 
 
 def epochs_events(events: Sequence[Event], steps: Sequence[Sequence[Event]]) -> list[Event]:
-    """What happens behind the watched steps and is no evaluation."""
+    """The events after the watched steps that belong to no evaluation."""
     if not steps:
         return []
     known = {(event["event"], *line_key(event)) for step in steps for event in step}
@@ -108,12 +108,12 @@ def _trains(event: Event, used: set[int]) -> bool:
 
 
 def _begins_another(event: Event) -> bool:
-    """Whether a second evaluation begins, as on a test set at the script's end."""
+    """Whether a second evaluation begins, such as on a test set at the script's end."""
     return event["event"] in ("load", "save") or (event["event"] == "switch" and not event["training"])
 
 
 def _without_evaluations(events: Sequence[Event], used: set[int]) -> list[Event]:
-    """The events without those from a call of an evaluation to where the script trains again."""
+    """The events, without those from an evaluation's first call until the script trains again."""
     found: list[Event] = []
     is_evaluating = False
     for event in events:
@@ -132,14 +132,14 @@ def _without_evaluations(events: Sequence[Event], used: set[int]) -> list[Event]
 
 
 def _from_the_loop_on(step: list[Event]) -> list[Event]:
-    """The first step without what was done once before the loop."""
+    """The first step, without what ran once before the loop."""
     of_the_loop = ("batch", "call", "zero_grad", "backward", "update", "autocast", "pass")
     begin = next((number for number, event in enumerate(step) if event["event"] in of_the_loop), 0)
     return step[begin:]
 
 
 def _take_the_last_ones_tail(steps: list[list[Event]], rest: Sequence[Event]) -> None:
-    """What the last step does behind its update stands behind the word that enough was seen."""
+    """Move the last step's events after its update into the step: they follow the event that ends the watching."""
     last = steps[-1]
     number = last[-1]["iteration"] if last else -1
     for event in rest:

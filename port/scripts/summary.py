@@ -1,4 +1,4 @@
-"""The parts of a script, a line each: options, models, data, optimizers; and what to know of them."""
+"""Summarise a script's parts, one line each (options, models, data, optimizers), with remarks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_FROZEN = 4
 
 
 def option_lines(observation: Observation) -> list[tuple[str, str, str]]:
-    """Each option: its flags, its default (and what was given, where that is another), its help."""
+    """Each option: its flags, its default (and the value passed, if different), its help."""
     lines = []
     for option in observation.options:
         flags = ", ".join(option["flags"]) or option["name"]
@@ -24,7 +24,7 @@ def option_lines(observation: Observation) -> list[tuple[str, str, str]]:
 
 
 def model_lines(observation: Observation) -> list[tuple[Any, str, str]]:
-    """Each model with parameters: its line, how it was constructed, what it is."""
+    """Each model with parameters: its line, its constructor call, its description."""
     return [(*_constructed(one), _model(one)) for one in observation.models if one["parameters"] or one["buffers"]]
 
 
@@ -53,18 +53,18 @@ def seed_lines(observation: Observation) -> list[tuple[Any, str, str]]:
 
 
 def initial_lines(observation: Observation) -> list[tuple[Any, str, str]]:
-    """Where the script draws its own initial values."""
+    """Where the script initialises weights itself."""
     found = [one for one in observation.others if one["event"] == "initialised"]
     return [(one["where"], one["where"]["text"], one["function"]) for one in found]
 
 
 def difference_lines(observation: Observation) -> list[tuple[Any, str, str]]:
-    """What was not the same in all steps."""
+    """What differed between the steps."""
     return [(one["where"], one["where"]["text"], _difference(one)) for one in observation.differences]
 
 
 def remarks(observation: Observation) -> list[str]:
-    """What a person should know who compares another script with this one."""
+    """What to know before comparing another script with this one."""
     return [*_about_seeds(observation), *_about_losses(observation), *_about_the_watching(observation)]
 
 
@@ -125,23 +125,21 @@ def _difference(one: dict[str, Any]) -> str:
         case "number":
             return f"a number in {one['function'].rpartition('.')[2]}: {values}"
         case "shape":
-            return f"what {one['name']} is given: {values}"
+            return f"inputs of {one['name']}: {values}"
     what = {"call": f"{one['name']} called", "print": "printed", "log": "logged", "save": "saved"}.get(
         one["what"], one["what"]
     )
-    return f"{what}, times in each: {values}"
+    return f"{what}, how often in each step: {values}"
 
 
 def _about_seeds(observation: Observation) -> list[str]:
     if any(one["function"] == "torch.manual_seed" for one in observation.seeds):
         return []
-    return [
-        "torch's generator is never seeded: two runs of the script are not the same. torch.manual_seed(0) at its top"
-    ]
+    return ["torch's generator is never seeded, so two runs of the script differ. Put torch.manual_seed(0) at its top"]
 
 
 def _about_losses(observation: Observation) -> list[str]:
-    """Numbers in the loss that change from step to step, where a value has left torch in these steps."""
+    """Numbers in the loss that change from step to step, if a value left torch in these steps."""
     left = [
         event
         for step in observation.steps
@@ -153,9 +151,9 @@ def _about_losses(observation: Observation) -> list[str]:
         if one["kind"] == "number" and one["behind_a_model"] and left:
             lines = sorted({place_of(event["where"]) for event in left})
             found.append(
-                f"the loss holds a number that changes from step to step ({place_of(one['where'])}), and values leave "
-                f"torch at {', '.join(lines)}: if it is computed from one of these, no gradient flows there; keep it a "
-                "tensor (with .detach() where none should)"
+                f"the loss contains a number that changes from step to step ({place_of(one['where'])}), and values "
+                f"leave torch at {', '.join(lines)}: if it is computed from one of these, no gradient flows through "
+                "it; keep it a tensor (with .detach() if none should)"
             )
     return found
 
@@ -165,17 +163,17 @@ def _about_the_watching(observation: Observation) -> list[str]:
     early = sorted({event["name"] for event in observation.others if event["event"] == "ended early"})
     if early:
         found.append(
-            f"{' and '.join(early)} ended early here, so that an evaluation came soon: its numbers say nothing"
+            f"{' and '.join(early)} ended early here to reach an evaluation soon: ignore the numbers it computed"
         )
     if observation.script.get("stopped"):
-        found.append(f"the script was ended: {observation.script['stopped']}")
+        found.append(f"the script was stopped: {observation.script['stopped']}")
     elif not observation.evaluation:
         found.append("the script made no evaluation (no model was called without gradients or in evaluation mode)")
     for name in observation.script.get("left_out", []):
         found.append(f"{name}.safetensors would be larger than a gigabyte, and is left out")
     for event in observation.others:
         if event["event"] == "process":
-            found.append(f"it starts another process at {place_of(event['where'])}: what that one does is not seen")
+            found.append(f"it starts another process at {place_of(event['where'])}, which is not watched")
         if event["event"] == "compile":
             found.append(f"torch.compile at {place_of(event['where'])}: watched uncompiled, which is the same model")
         if event["event"] == "gradient hook":

@@ -1,4 +1,4 @@
-"""An observation as a person reads it: the script's own lines in the order in which they ran, and what each did."""
+"""Print an observation: the script's lines in the order in which they ran, and what each did."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from port.scripts.summary import (
 )
 
 WIDTH = 160
-"""Columns in a file or a pipe."""
+"""The width in a file or a pipe, in columns."""
 
 
 def print_observation(observation: Observation, console: Console) -> None:
-    """The whole account."""
+    """Print the whole description."""
     _Account(observation, console).print()
 
 
@@ -49,15 +49,17 @@ class _Account:
         self._options()
         self._lines("seeds", seed_lines(seen))
         self._lines("models", model_lines(seen))
-        self._lines("initial values of the script's own", initial_lines(seen))
+        self._lines("initial values set by the script", initial_lines(seen))
         self._lines("data", loader_lines(seen))
         self._lines("optimizers", optimizer_lines(seen))
         if seen.steps:
             self._rows("a step, line by line", step_rows(fullest(seen.steps), seen))
             lines = difference_lines(seen)
             if lines or count > 1:
-                self._lines("what differed between the steps", lines, none="nothing but the batches, and what follows")
-        self._rows("behind the steps", rows_of(seen.epoch, seen))
+                self._lines(
+                    "what differed between the steps", lines, none="only the batches and what follows from them"
+                )
+        self._rows("after the steps", rows_of(seen.epoch, seen))
         self._rows("an evaluation", rows_of(seen.evaluation, seen))
         self._lines("saved", [(one["where"], one["where"]["text"], _saved(one)) for one in seen.saved])
         for remark in remarks(seen):
@@ -131,6 +133,6 @@ def _script_file(observation: Observation) -> Path:
     if not observation.script["is_module"]:
         command = observation.script["command"]
         return (folder / command[len(observation.launcher)]).resolve()
-    # Of a module: the file in which most happens.
+    # For a module: the file in which most events happen.
     files = [event["where"]["file"] for step in observation.steps for event in step if event.get("where")]
     return Path(max(files, key=files.count)).resolve() if files else folder

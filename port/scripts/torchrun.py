@@ -1,4 +1,4 @@
-"""A command by torchrun, taken apart: the launcher with its options, and the script that it starts in each process."""
+"""Parse a torchrun command: the launcher with its options, and the script that it starts in each process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MODULES = ("torch.distributed.run", "torch.distributed.launch")
 
 @dataclass(frozen=True)
 class Launched:
-    """What ``python -m torch.distributed.run --nproc-per-node 2 train.py --epochs 3`` says.
+    """The parts of ``python -m torch.distributed.run --nproc-per-node 2 train.py --epochs 3``.
 
     Attributes:
         launcher: ``-m torch.distributed.run --nproc-per-node 2``.
@@ -26,14 +26,14 @@ class Launched:
 
 
 def launched(module: str, arguments: Sequence[str]) -> Launched:
-    """Take it apart.
+    """Split a torchrun command into its parts.
 
     Args:
         module: one of `MODULES`.
-        arguments: behind it.
+        arguments: what follows it.
 
     Raises:
-        UsageError: no script is named in it.
+        UsageError: it names no script.
     """
     place = next((number for number, one in enumerate(arguments) if one.endswith(".py")), None)
     if place is None or any(one in ("-m", "--module") for one in arguments[:place]):

@@ -1,4 +1,4 @@
-"""What a script trains as one torch module: a class of the written torch_loss.py, or its models by their names."""
+"""One torch module for all that a script trains: a class of the written torch_loss.py, or its models by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILE = "torch_loss.py"
 
 
 def torch_loss(file: Path) -> Any:
-    """A written torch_loss.py, imported: its classes go from a batch to its losses."""
+    """Import a written torch_loss.py; its classes compute the losses from a batch."""
     try:
         return import_file(file, file.stem)
     finally:
@@ -23,7 +23,7 @@ def torch_loss(file: Path) -> Any:
 
 
 def together(models: Mapping[str, nn.Module]) -> nn.Module:
-    """One module that holds several, by their names."""
+    """One module that holds several by name."""
     found = nn.Module()
     for name, model in models.items():
         found.add_module(name, model)

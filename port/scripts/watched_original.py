@@ -1,4 +1,4 @@
-"""What a written trainer's folder says of its original: what was trained in it, and on which data."""
+"""What a written trainer's folder records about its original: what it trains, and on which data."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FOLDER = "observed"
 
 @dataclass(frozen=True)
 class LinesOfLoop:
-    """The lines of a loop over steps at which it draws; with their text, so that they are found in a script that grew.
+    """The lines of a loop over steps that draw; stored with their text, to find them again in an edited script.
 
     Attributes:
         file: the script's name.
-        training: line → text, of those that make a batch to train on.
-        evaluation: of those that evaluate.
+        training: line → text, of the lines that make a batch to train on.
+        evaluation: line → text, of the lines that evaluate.
     """
 
     file: str
@@ -30,26 +30,26 @@ class LinesOfLoop:
 
     @classmethod
     def of(cls, file: Path, training: Sequence[int], evaluation: Sequence[int]) -> LinesOfLoop:
-        """Those of a script."""
+        """Read the lines' text from a script."""
         rows = file.read_text("utf-8").splitlines()
         texts = [{line: rows[line - 1].strip() for line in lines} for lines in (training, evaluation)]
         return cls(file.name, *texts)
 
     def as_data(self) -> dict[str, Any]:
-        """It as JSON has it."""
+        """The lines as JSON data."""
         return asdict(self)
 
     @classmethod
-    def from_data(cls, told: dict[str, Any]) -> LinesOfLoop:
-        """It as it was."""
-        lines = [{int(line): text for line, text in told[name].items()} for name in ("training", "evaluation")]
-        return cls(told["file"], *lines)
+    def from_data(cls, data: dict[str, Any]) -> LinesOfLoop:
+        """Rebuild the lines from `as_data`'s result."""
+        lines = [{int(line): text for line, text in data[name].items()} for name in ("training", "evaluation")]
+        return cls(data["file"], *lines)
 
     def found_in(self, rows: Sequence[str]) -> tuple[set[int], set[int]]:
-        """The lines in a script as it is now.
+        """Find the lines in the script's current text.
 
         Raises:
-            UsageError: one is not there any more, or at several places.
+            UsageError: one is no longer there, or occurs several times.
         """
         training, evaluation = (
             {_line_of(text, line, rows) for line, text in lines.items()} for lines in (self.training, self.evaluation)
@@ -63,33 +63,33 @@ def _line_of(text: str, line: int, rows: Sequence[str]) -> int:
         return line
     if len(places) != 1:
         raise UsageError(
-            f"the script has no line `{text}` any more, where it drew: write the folder again by port script"
+            f"the script no longer has the line `{text}`, at which it drew: write the folder again with port script"
         )
     return places[0]
 
 
 @dataclass(frozen=True)
 class WatchedOriginal:
-    """A script, as far as a run of it is recorded beside the written trainer's.
+    """What is needed to record a run of the original script for comparison with the written trainer.
 
     Attributes:
-        modules: its models and losses, by its own names: what torch_loss.py's class is constructed with.
-        parts: where in a batch each input of that class is, in their order.
-        training: the name of the loader whose batches are trained on; empty where there is none: the script makes its
-            batches itself (``calls``), or trains on all data at once.
-        evaluation: that of its evaluation; None where the written trainer evaluates nothing.
-        microbatches: of an update.
+        modules: its models and losses, by the script's names: the constructor arguments of torch_loss.py's class.
+        parts: where in a batch each input of that class is, in order.
+        training: the name of the training loader; empty if there is none: the script makes its batches itself
+            (``calls``), or trains on all data at once.
+        evaluation: the name of the evaluation loader; None if the written trainer evaluates nothing.
+        microbatches: the number of microbatches per update.
         averages: model → the average of its weights that is evaluated in its place.
-        calls: from a batch to its loss, where the script makes its batches itself.
-        precisions: in which both sides are compared.
-        makes_inputs: whether the script makes inputs of an update in its loop, so that both sides draw them alike.
-        last_optimizer: where several step in turn: the one behind whose step an update is whole. ``modules`` are then
-            the models, and there is no class that gives one loss.
-        ranks: the processes in which it is trained; each update is then of all their batches together.
-        numbers: that its evaluation takes out of torch for each batch, in their order: name, line, text, and whether it
-            is the one that is judged. Empty where the loss that is trained is judged.
-        loop: the lines of a loop over steps at which it draws, as `LinesOfLoop` has them; None where it has none.
-        closure: whether its optimizer evaluates the loss by itself: an update's is then the first.
+        calls: the calls from a batch to its loss, if the script makes its batches itself.
+        precisions: the precisions in which both sides are compared.
+        makes_inputs: whether the script makes inputs of an update in its loop, so that both sides must draw them alike.
+        last_optimizer: if several step in turn, the one whose step completes an update. ``modules`` are then the
+            models, and no class computes one loss.
+        ranks: the number of processes that train; each update then uses all their batches together.
+        numbers: the values that its evaluation takes out of torch for each batch, in order: name, line, text, and
+            whether it is the compared one. Empty if the training loss is compared.
+        loop: the lines of a loop over steps that draw, as `LinesOfLoop.as_data`; None if there is none.
+        closure: whether its optimizer evaluates the loss itself: an update's loss is then the first one.
     """
 
     modules: tuple[str, ...]
@@ -115,7 +115,7 @@ class WatchedOriginal:
 
     @classmethod
     def read(cls, written: Path) -> WatchedOriginal:
-        """That of a written trainer's folder.
+        """Read it from a written trainer's folder.
 
         Raises:
             UsageError: it cannot be read.
@@ -126,7 +126,7 @@ class WatchedOriginal:
             told.update({name: tuple(value) for name, value in told.items() if isinstance(value, list)})
             return cls(**told)
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise UsageError(f"{path} cannot be read ({error}): write the folder again by port script") from error
+            raise UsageError(f"{path} cannot be read ({error}): write the folder again with port script") from error
 
 
 def is_written(trainer: Path) -> bool:

@@ -1,4 +1,4 @@
-"""What one event did, in words for a person."""
+"""Describe one event in words."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ TOLD_OPTIONS = ("lr", "momentum", "betas", "weight_decay")
 
 
 def said_of(event: Event, observation: Observation) -> str:
-    """The words; empty where the line says it itself."""
+    """Describe an event; empty if the source line already says it."""
     words = _WORDS.get(event["event"])
     return words(event, observation) if words is not None else ""
 
 
 def number(value: Any) -> str:
-    """A number as people write it."""
+    """Format a number for reading."""
     if isinstance(value, list):
         return f"({', '.join(map(number, value))})"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def short(name: str) -> str:
-    """A function's name as scripts write it: "F.nll_loss", "torch.exp", ".pow", "*"."""
+    """A function's name as written in scripts: "F.nll_loss", "torch.exp", ".pow", "*"."""
     if name.startswith("torch.Tensor."):
         return "." + name.rpartition(".")[2]
     return name.replace("torch.nn.functional.", "F.").replace("torch.nn.modules.", "nn.")
 
 
 def kinds(value: Any) -> str:
-    """The shapes in what a call gave or was given."""
+    """The shapes in a call's inputs or outputs."""
     found = _kinds(value)
     return ", ".join(found[:4]) + (" …" if len(found) > 4 else "")
 
@@ -90,7 +90,7 @@ def _update(event: Event, observation: Observation) -> str:
 
 
 def group_options(options: dict[str, Any]) -> str:
-    """The options of a group that people speak of: "lr 0.001, weight_decay 0.1"."""
+    """A group's main options: "lr 0.001, weight_decay 0.1"."""
     told = [f"{key} {number(options[key])}" for key in TOLD_OPTIONS if options.get(key) or key == "lr" in options]
     return ", ".join(told)
 
@@ -125,7 +125,7 @@ def _scaler(event: Event, observation: Observation) -> str:
         "step": "update, unless a gradient is not finite",
         "update": f"the scale is adapted; it was {number(event['scale'])}",
     }[event["method"]]
-    return what if event["enabled"] else f"GradScaler is off: {event['method']} does nothing of its own"
+    return what if event["enabled"] else f"GradScaler is off: {event['method']} has no effect of its own"
 
 
 def _switch(event: Event, observation: Observation) -> str:
@@ -169,8 +169,8 @@ _WORDS = {
 
 
 def place_of(where: dict[str, Any] | None) -> str:
-    """A line for a message: "train.py:12, `loss.backward()`"."""
+    """A location for a message: "train.py:12, `loss.backward()`"."""
     if not where:
-        return "no line of the script's"
+        return "no line of the script"
     text = f", `{where['text']}`" if where.get("text") else ""
     return f"{Path(where['file']).name}:{where['line']}{text}"

@@ -1,4 +1,4 @@
-"""An observed script's update in JAX, in a folder: written in the script's own process, and told of beside it."""
+"""Write an observed script's update in JAX into a folder: in the script's process, with a README."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ ONE = [
     "- `model.py`: the model and the path to its loss, with `model.safetensors` and `model.mapping.toml`",
 ]
 TURNS = [
-    "- `train_step.py`: the optimizers, and one jitted update of each in its turn",
-    "- `turn1.py` and so on: the models that a turn calls, and the path to its losses, with their weights; "
-    "`model.mapping.toml` is of all models",
+    "- `train_step.py`: the optimizers, and one jitted update for each in turn",
+    "- `turn1.py` and so on: the models that a turn calls and the path to its losses, with their weights; "
+    "`model.mapping.toml` covers all models",
 ]
 ENTRY = Path(__file__).with_name("writing") / "__main__.py"
 ACCOUNT = "observed"
 TRANSLATES = ("jax", "flax", "optax", "ruff", "jinja2")
-"""What the script's interpreter needs besides torch, as its model is translated in its process."""
+"""Packages that the script's interpreter needs besides torch, because the model is translated in its process."""
 STANDALONE = "--standalone"
 
 
 @dataclass(frozen=True)
 class WrittenUpdate:
-    """What came of writing a script's update in JAX.
+    """The result of writing a script's update in JAX.
 
     Attributes:
-        observation: what was seen of the script.
-        reasons: why it is not written; none where it is.
-        remarks: what of the script is not part of it, with the line and what to write.
-        losses: of each watched update, PyTorch's and JAX's in float64.
+        observation: what was observed of the script.
+        reasons: why it is not written; empty if it is.
+        remarks: the parts of the script that it leaves out, with the line and what to write.
+        losses: PyTorch's and JAX's loss of each watched update, in float64.
         loss: their largest relative difference.
-        weights: the largest of a parameter or a running statistic behind the last one.
-        status: whether both sides train the same; None where nothing is written.
-        call: of train_step, as one writes it.
-        no_trainer: why there is no train.py around it; empty where there is one.
-        draws: how the updates were made that were compared: without dropout, or with the same random draws.
-        why: why both sides cannot be judged, where they cannot.
-        turns: of several optimizers that step in turn; 0 where there is one.
+        weights: the largest difference of a parameter or a running statistic after the last update.
+        status: whether both sides train the same; None if nothing is written.
+        call: the call of train_step, as source.
+        no_trainer: why there is no train.py around it; empty if there is one.
+        draws: how the compared updates were made: without dropout, or with the same random draws.
+        why: why both sides cannot be compared, if they cannot.
+        turns: the number of optimizers that step in turn; 0 if there is only one.
     """
 
     observation: Observation
@@ -78,17 +78,17 @@ def write_script(
     time_limit: float = 600.0,
     tell: Callable[[str], object] = lambda line: None,
 ) -> WrittenUpdate:
-    """Observe a script, and write its update in JAX beside the account of it.
+    """Observe a script, and write its update in JAX next to the observation.
 
     Args:
-        script: the user's.
-        folder: where all goes: ``train.py`` and ``original.py`` where its loop is plain, ``train_step.py``,
+        script: the user's script.
+        folder: the output folder: ``train.py`` and ``original.py`` if its loop is plain, ``train_step.py``,
             ``model.py`` with its weights and mapping, ``torch_loss.py``, a ``README.md``, and in ``observed/`` the
-            account. Where the update cannot be written, README and account alone.
-        steps: updates that are watched, and made again on both sides.
-        standalone: whether what the files take from port is copied into them.
-        time_limit: seconds that it may take in all.
-        tell: is called with a line whenever the script has come further.
+            observation. If the update cannot be written, only the README and the observation.
+        steps: how many updates to watch, and to repeat on both sides.
+        standalone: whether to copy what the files use of port into them.
+        time_limit: the most that it may take in all, in seconds.
+        tell: called with one line of text whenever the script makes progress.
 
     Raises:
         FolderExists, ScriptFailed, UsageError: as `observe`.
@@ -96,8 +96,8 @@ def write_script(
     check_has_packages(
         script.python,
         TRANSLATES,
-        "the model is translated in the script's own process. The builds for the CPU are enough there: "
-        f"{script.python} -m pip install {' '.join(TRANSLATES)}; --observe-only does without",
+        "the model is translated in the script's process. The CPU builds are enough there: "
+        f"{script.python} -m pip install {' '.join(TRANSLATES)}; --observe-only needs none of them",
     )
     found: list[WrittenUpdate] = []
 
@@ -120,17 +120,17 @@ def write_script(
 
 
 def readme(written: WrittenUpdate, folder: Path, *, evaluates: bool = False) -> str:
-    """What is there, how to run it, what is proved, and what is left to write.
+    """The README of a written folder: its files, how to run it, what is proved, and what is left to write.
 
     Args:
-        written: what came of it.
-        folder: where it goes.
-        evaluates: whether the original's evaluation is there in its own lines.
+        written: the result.
+        folder: the output folder.
+        evaluates: whether the folder has the original's evaluation as source.
     """
     command = " ".join(["python", *written.observation.script["command"]])
     lines = [f"# `{command}` in JAX", ""]
     if written.status is None:
-        lines += ["Its update is not written, as it has what cannot be written yet:", ""]
+        lines += ["Its update is not written, because port cannot write yet:", ""]
         lines += [f"- {reason}" for reason in written.reasons]
     else:
         lines += [
@@ -155,17 +155,17 @@ def readme(written: WrittenUpdate, folder: Path, *, evaluates: bool = False) -> 
             "|---|---|---|",
             *[f"| {n} | {a:.12g} | {b:.12g} |" for n, (a, b) in enumerate(written.losses)],
             "",
-            f"The losses differ by {written.loss:.1e} at most, the weights behind them by {written.weights:.1e}.",
+            f"The losses differ by {written.loss:.1e} at most, the weights after them by {written.weights:.1e}.",
             *([f"It cannot be judged: {written.why}."] if written.why else []),
         ]
     if written.remarks and written.status is not None:
         lines += [
             "",
-            "## Not taken over, or otherwise than in the original",
+            "## Left out, or different from the original",
             "",
             *[f"- {remark}" for remark in written.remarks],
         ]
-    return "\n".join([*lines, "", f"What was seen of the original is in {ACCOUNT}/.", ""])
+    return "\n".join([*lines, "", f"The observation of the original is in {ACCOUNT}/.", ""])
 
 
 def _how_to_run(written: WrittenUpdate, folder: Path) -> list[str]:
@@ -179,18 +179,18 @@ def _how_to_run(written: WrittenUpdate, folder: Path) -> list[str]:
         f"Run it in {script['folder']}, with the original's options:",
         "",
         f"    {command}",
-        f"    {command} --resume                # goes on from the last checkpoint",
+        f"    {command} --resume                # resumes from the last checkpoint",
         f"    {command} --float64 --record record.jsonl",
         "",
-        "It begins with the weights that the original had, whatever the seed; checkpoints (Orbax) go",
-        "into checkpoints/ here, or where --checkpoints says. Whether both train the same, over 200 updates and more:",
+        "It starts from the original's initial weights, whatever the seed; checkpoints (Orbax) go",
+        "into checkpoints/ here, or where --checkpoints says. To compare both over 200 updates or more:",
         "",
         f"    {_judged(script, folder)}",
     ]
 
 
 def _judged(script: dict[str, Any], folder: Path) -> str:
-    """The command that compares both sides, from where one stands."""
+    """The command that compares both sides, with paths relative to the current folder."""
     original = script["target"] if script["is_module"] else os.path.relpath(script["target"])
     return f"port train --torch-script {original} --jax-script {os.path.relpath(folder / 'train.py')} --steps 200"
 
@@ -198,13 +198,13 @@ def _judged(script: dict[str, Any], folder: Path) -> str:
 def _files(written: WrittenUpdate, *, evaluates: bool) -> list[str]:
     trainer = [
         "- `train.py`: the loop, the evaluation, checkpoints, the record",
-        "- `original.py`: the original's options and data, in its own lines",
+        "- `original.py`: the original's options and data, copied from it",
     ]
     return [
         *([] if written.no_trainer else trainer),
-        *(["- `evaluation.py`: the original's evaluation, in its own lines"] if evaluates else []),
+        *(["- `evaluation.py`: the original's evaluation, copied from it"] if evaluates else []),
         *(TURNS if written.turns else ONE),
-        "- `torch_loss.py`: that path in PyTorch, from which it is translated",
+        "- `torch_loss.py`: that path in PyTorch, the source of the translation",
     ]
 
 
@@ -218,16 +218,16 @@ def _taken_over(observation: Observation) -> list[str]:
     for one in observation.differences:
         if one["kind"] == "option" and one["set_at"]:
             lines.append(
-                f"- changed: `lr` is an argument of train_step, as the script sets it at {', '.join(one['set_at'])}"
+                f"- changed: `lr` is an argument of train_step: the script sets it at {', '.join(one['set_at'])}"
             )
         if one["kind"] == "number":
-            lines.append(f"- changed: a number that differs from step to step is an argument: {place_of(one['where'])}")
+            lines.append(f"- changed: a number that varies from step to step is an argument: {place_of(one['where'])}")
     return ["Taken over:", "", *dict.fromkeys(lines)]
 
 
 def _read(observation: Observation, path: Path) -> WrittenUpdate:
     if not path.exists():
-        return WrittenUpdate(observation, ("the script was ended before its update was written",), ())
+        return WrittenUpdate(observation, ("the script was stopped before its update was written",), ())
     told: dict[str, Any] = json.loads(path.read_text("utf-8"))
     reasons, remarks = tuple(told["reasons"]), tuple(told["remarks"])
     proof = told["proof"]

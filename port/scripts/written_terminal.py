@@ -1,4 +1,4 @@
-"""What came of writing a script's update in JAX, in a terminal."""
+"""Print the result of writing a script's update in JAX."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from port.scripts.writing_process import WrittenUpdate
 
 
 def print_written(written: WrittenUpdate, folder: Path, console: Console) -> None:
-    """What came of writing a script's update in JAX."""
+    """Print the result of writing a script's update in JAX."""
     command = " ".join(written.observation.script["command"])
     if written.status is None:
         console.print(Text(f"{command}: its update is not written in JAX yet", "bold"), soft_wrap=True)
         for reason in written.reasons:
             console.print(Text(f"  {visible(reason, console.encoding)}"), soft_wrap=True)
-        console.print(f"\n[dim]what was seen of it:[/] {folder / 'observed'}", soft_wrap=True)
+        console.print(f"\n[dim]observation of it:[/] {folder / 'observed'}", soft_wrap=True)
         return
     console.print(Text(f"{command}: its update in JAX is {folder / 'train_step.py'}", "bold"), soft_wrap=True)
     table = Table.grid(padding=(0, 2))
@@ -34,13 +34,13 @@ def print_written(written: WrittenUpdate, folder: Path, console: Console) -> Non
         colour = "green" if written.status is Status.AGREE else "bold red"
         said = f": losses by {written.loss:.1e}, weights by {written.weights:.1e}, in float64, {written.draws}"
         console.print(Text.assemble((str(written.status), colour), said), soft_wrap=True)
-    judged = f"; and to be judged beside {command}: port train --torch-script … --jax-script {folder / 'train.py'}"
-    said = f"to be run: python {folder / 'train.py'}{judged}"
+    judged = f"; compare it with {command}: port train --torch-script … --jax-script {folder / 'train.py'}"
+    said = f"run it: python {folder / 'train.py'}{judged}"
     if written.no_trainer:
         said = f"no train.py: {written.no_trainer}"
     console.print(Text(f"\n{visible(said, console.encoding)}", "yellow" if written.no_trainer else ""), soft_wrap=True)
     if written.remarks:
-        console.print(Text("\nnot taken over, or otherwise than in the original", "bold"))
+        console.print(Text("\nleft out, or different from the original", "bold"))
         for remark in written.remarks:
             console.print(Text(f"  {visible(remark, console.encoding)}"), soft_wrap=True)
     console.print(f"\n[dim]how to use it:[/] {folder / 'README.md'}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Starts both trainers, watches them, ends them, hands their records over."""
+"""Starts both trainers, watches them, ends them, and collects their records."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -7,7 +7,7 @@ from port.extras import naming_extras
 
 if TYPE_CHECKING:
     from port.training.broken_off import Remains, remains
-    from port.training.folder import make_run_folder, told_before
+    from port.training.folder import make_run_folder, options_of_run
     from port.training.interpreters import check_has_packages, check_has_port, check_may_run
     from port.training.jobs import Job
     from port.training.judgement import Outcome, judge
@@ -28,10 +28,10 @@ _HOMES = {
     "check_may_run": "port.training.interpreters",
     "judge": "port.training.judgement",
     "make_run_folder": "port.training.folder",
+    "options_of_run": "port.training.folder",
     "remains": "port.training.broken_off",
     "status_of": "port.training.run",
     "terminate_on_signal": "port.training.processes",
-    "told_before": "port.training.folder",
     "train": "port.training.run",
     "view": "port.training.live",
     "write_verdict": "port.training.run",
@@ -48,10 +48,10 @@ __all__ = [
     "check_may_run",
     "judge",
     "make_run_folder",
+    "options_of_run",
     "remains",
     "status_of",
     "terminate_on_signal",
-    "told_before",
     "train",
     "view",
     "write_verdict",

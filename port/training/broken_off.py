@@ -1,4 +1,4 @@
-"""What is left of a run that broke off: the records as far as they go, and what can be said of them."""
+"""The remains of a run that broke off: its records as far as they go, and what they show."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Remains:
 
     Attributes:
         name: "float64", "float32" or "scripts".
-        torch: PyTorch's record as far as it goes; None where there is none, or none that can be read.
+        torch: PyTorch's record as far as it goes; None if there is none that can be read.
         jax: JAX's, likewise.
-        controls: the controls that go as far as both do.
-        verdict: on the steps that both have; None where there is none.
-        missing: for a side without a record, why.
+        controls: the controls that go as far as both sides do.
+        verdict: on the steps that both sides have; None if there are none.
+        missing: the reason, for each side without a record.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Remains:
 
 
 def remains(pairings: Sequence[Pairing], folder: Path) -> list[Outcome | Remains]:
-    """What a run that broke off has left, a comparison each; those that came to their end are judged as ever."""
+    """Collect what a run that broke off left, comparison by comparison; finished ones are judged as usual."""
     found = [_remains(pairing, folder) for pairing in pairings]
     return [one for one in found if one is not None]
 
@@ -48,7 +48,7 @@ def _remains(pairing: Pairing, folder: Path) -> Outcome | Remains | None:
             weights = weights_of(folder, pairing, "torch"), weights_of(folder, pairing, "jax")
             return judge(pairing.name, of_torch, of_jax, controls, weights)
     except (BrokenRecord, BrokenWeights):
-        pass  # one of them broke off; below is what it has
+        pass  # one of them broke off; its remains follow below
     missing: dict[str, str] = {}
     torch, jax = _read(of_torch, missing, "torch"), _read(of_jax, missing, "jax")
     if torch is None and jax is None:
@@ -70,7 +70,7 @@ def _read(path: Path, missing: dict[str, str], side: str) -> Record | None:
 
 
 def _as_far_as_both(a: Record, b: Record) -> tuple[Record, Record]:
-    """Both records without what only one of them has; ended, as what broke off is said elsewhere."""
+    """Both records without what only one of them has; marked as finished, as the break is reported elsewhere."""
     steps, evaluations = set(a.steps) & set(b.steps), set(a.evaluations) & set(b.evaluations)
 
     def cut(record: Record) -> Record:

@@ -1,4 +1,4 @@
-"""The run folder: made once, never written over unasked."""
+"""The run folder: created once, never overwritten unless asked."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def make_run_folder(out: Path | None, *, name: str, overwrite: bool = False) -> 
     """Make a run's folder.
 
     Args:
-        out: the folder; None makes a new one, ``runs/<name>-<date>-<time>``.
-        name: what the run is called.
-        overwrite: empty a run folder that is there. A folder that is no run's is never emptied.
+        out: the folder; None creates a new one, ``runs/<name>-<date>-<time>``.
+        name: the run's name.
+        overwrite: empty an existing run folder. A folder that is not a run folder is never emptied.
 
     Raises:
-        FolderExists: there is something at ``out`` already.
-        UsageError: it cannot be made there.
+        FolderExists: ``out`` exists.
+        UsageError: the folder cannot be created.
     """
     if out is None:
         out = _unused(Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
@@ -40,34 +40,34 @@ def make_run_folder(out: Path | None, *, name: str, overwrite: bool = False) -> 
                 f"there is something at {out} already; name another folder with --out, or add --overwrite"
             )
         if not (out / MARK).is_file():
-            raise FolderExists(f"{out} is no run's folder (it holds no {MARK}), so it is not emptied; name another")
+            raise FolderExists(f"{out} is not a run folder (it has no {MARK}), so it is not emptied; name another")
         shutil.rmtree(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"the run's folder {out} cannot be made: {error.strerror}") from error
+        raise UsageError(f"the run folder {out} cannot be created: {error.strerror}") from error
     return out
 
 
-def told_before(out: Path) -> dict[str, Any]:
-    """What the run in this folder was told, to go on with it.
+def options_of_run(out: Path) -> dict[str, Any]:
+    """Read the options of the run in this folder, to resume it.
 
     Raises:
-        UsageError: it is no run's folder.
+        UsageError: it is not a run folder.
     """
     try:
         told = json.loads((out / MARK).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{out} holds no run to go on with: its {MARK} cannot be read ({error})") from error
+        raise UsageError(f"{out} has no run to resume: its {MARK} cannot be read ({error})") from error
     if not isinstance(told, dict):
-        raise UsageError(f"{out} holds no run to go on with: its {MARK} holds no options")
+        raise UsageError(f"{out} has no run to resume: its {MARK} has no options")
     if "scripts" in told:
-        raise UsageError(f"{out} holds a run of scripts of your own: only our trainers' runs can be resumed from here")
+        raise UsageError(f"{out} is a run of your own scripts: only runs of port's trainers can be resumed from here")
     return told
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Write a JSON file, whole or not at all."""
+    """Write a JSON file atomically."""
     contents = json.dumps(_finite(values), indent=2, default=str, allow_nan=False)
     temporary = path.with_name(f".{path.name}.part")
     temporary.write_text(contents + "\n", encoding="utf-8")
@@ -75,7 +75,7 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def environment() -> dict[str, Any]:
-    """What a run depends on, beside its config: Python, the system, the packages' versions."""
+    """Describe what a run depends on, beside its config: Python, the system, the packages' versions."""
     versions = {}
     for package in PACKAGES:
         try:
@@ -92,7 +92,7 @@ def environment() -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """The same, with strings for what JSON has no number for."""
+    """Replace the floats that JSON cannot express by strings."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Another interpreter for a side: whether it may be run, and has what its side imports."""
+"""Checks the Python interpreter of a side: whether it runs, and has the packages that its side imports."""
 
 from __future__ import annotations
 
@@ -10,62 +10,62 @@ from port.errors import UsageError
 from port.version import __version__
 
 SECONDS = 120.0
-"""That an interpreter may take to answer."""
+"""Seconds that an interpreter may take to answer."""
 
 
 def check_may_run(python: str) -> None:
-    """Whether there is such an interpreter.
+    """Check that an interpreter exists and is executable.
 
     Raises:
-        UsageError: there is none.
+        UsageError: it does not exist.
     """
     if shutil.which(python) is None:
         raise UsageError(f"there is no Python {python} that may be run")
 
 
 def check_has_port(python: str) -> None:
-    """Whether what an interpreter imports as port is this version of it.
+    """Check that an interpreter's ``port`` has this version.
 
-    A script that records itself imports port from its own environment, and the verdict reads what both have written.
+    A script that records itself imports port from its own environment, and the verdict reads what both sides wrote.
 
     Raises:
-        UsageError: there is no such interpreter, it has no port, or another version of it.
+        UsageError: the interpreter does not exist, has no port, or another version of it.
     """
     if python == sys.executable:
         return
-    to_do = f"install port {__version__} into its environment, as into this one"
+    to_do = f"install port {__version__} in its environment, as in this one"
     version, problem = _answer(python, "from port.version import __version__; print(__version__)")
     if problem:
-        raise UsageError(f"{python} has no port, by which its side is recorded ({problem}): {to_do}")
+        raise UsageError(f"{python} has no port, which records its side ({problem}): {to_do}")
     if version != __version__:
-        raise UsageError(f"{python} has port {version}, and this is port {__version__}; both sides need one: {to_do}")
+        raise UsageError(f"{python} has port {version}, and this is port {__version__}; both need the same: {to_do}")
 
 
 def check_has_packages(python: str, packages: tuple[str, ...], why: str) -> None:
-    """Whether an interpreter finds packages; none is imported.
+    """Check that an interpreter finds packages, without importing them.
 
     Args:
         python: the interpreter.
-        packages: their names as they are imported.
-        why: what they are needed for, and what to do without.
+        packages: their import names.
+        why: what needs them, and what to do without them.
 
     Raises:
-        UsageError: there is no such interpreter, or it lacks some.
+        UsageError: the interpreter does not exist, or lacks a package.
     """
     if python == sys.executable:
         return
     find = f"from importlib.util import find_spec; print(*[name for name in {packages!r} if not find_spec(name)])"
     missing, problem = _answer(python, find)
     if problem:
-        raise UsageError(f"{python} could not be asked for its packages: {problem}")
+        raise UsageError(f"{python} did not list its packages: {problem}")
     if missing:
         raise UsageError(f"{python} has no {', '.join(missing.split())}: {why}")
 
 
 def _answer(python: str, code: str) -> tuple[str, str]:
-    """What an interpreter prints, and the last line of what it complains of."""
+    """Run code in an interpreter; return what it prints, and the last line of its errors."""
     check_may_run(python)
-    # -P: a folder named port where the user stands is not it.
+    # -P: do not import a folder named port from the current directory.
     command = [python, "-P", "-c", code]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)

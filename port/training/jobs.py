@@ -1,4 +1,4 @@
-"""A job: one trainer, as a process that has not been started."""
+"""A job: one trainer process that has not been started."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Job:
-    """What one process is to run, and where it writes.
+    """The command of one process, and the files that it writes.
 
     Attributes:
-        name: what a person reads in the live view and in errors, like "torch float64".
+        name: shown in the live view and in errors, like "torch float64".
         command: the program and its arguments.
         environment: variables added to those of this process.
         record: the JSON lines that the trainer appends to.
-        log: where its output and its errors go, one after the other as they come.
-        alone: its speed will be told, so it runs with no other job beside it.
-        time_limit: seconds that it may take from one line of its record to the next; None is without end.
-        weights: where it leaves its final weights, if it does.
-        folder: where it runs; None is here.
+        log: the file for its stdout and stderr, interleaved.
+        alone: its speed is reported, so no other job runs at the same time.
+        time_limit: seconds allowed between two lines of its record; None for no limit.
+        weights: the file for its final weights, if it writes them.
+        folder: its working directory; None for the current one.
     """
 
     name: str

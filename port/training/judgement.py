@@ -1,4 +1,4 @@
-"""The verdict over one comparison of a run: its records, and its final weights."""
+"""Judges one comparison of a run: its records, and its final weights."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from port.weights import largest_difference, read_arrays
 
 @dataclass(frozen=True)
 class Outcome:
-    """One comparison of a run.
+    """The outcome of one comparison of a run.
 
     Attributes:
         name: "float64", "float32" or "scripts".
         torch: PyTorch's record.
         jax: JAX's record.
         controls: the controls' records.
-        verdict: what comparing them says, the final weights included.
-        weights: the final tensor that differs most; None where a side left no weights. Below float64 nothing limits it.
-        causes: `port.parity.diagnose.causes.Cause`, of the two models by themselves, where they were checked.
+        verdict: the result of comparing them, including the final weights.
+        weights: the final tensor that differs most; None if a side saved no weights. Below float64 it has no limit.
+        causes: `port.parity.diagnose.causes.Cause`s found in the two models alone, if they were checked.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Outcome:
 
     @property
     def rows(self) -> tuple[Compared, ...]:
-        """What was compared: the losses, and the final weights."""
+        """The rows of the comparison: the losses, and the final weights."""
         return self.verdict.rows if self.weights is None else (*self.verdict.rows, self.weights)
 
 
@@ -49,14 +49,14 @@ def judge(
     controls: Sequence[Path] = (),
     final_weights: tuple[Path, Path] | None = None,
 ) -> Outcome:
-    """Compare two records, and the final weights that lie beside them.
+    """Compare two records, and the final weights next to them.
 
     Final weights and running statistics are part of the proof: in float64 they may differ by
-    `port.judging.limits.WEIGHTS_LIMIT`. In a lower precision, and where the last losses cannot be judged, their
-    difference is told and not judged.
+    `port.judging.limits.WEIGHTS_LIMIT`. In a lower precision, and if the last losses cannot be judged, their
+    difference is reported and not judged.
 
     Raises:
-        BrokenRecord, BrokenWeights: a file that cannot be read.
+        BrokenRecord, BrokenWeights: a file cannot be read.
     """
     record_a, record_b = read_record(torch), read_record(jax)
     control_records = tuple(read_record(control) for control in controls)
@@ -76,7 +76,7 @@ def judge(
 def _with_weights_finding(verdict: Verdict, weights: Compared) -> Verdict:
     why = f"the final weights differ most in {weights.where}: {weights.difference:.2e}, allowed {weights.limit:.0e}"
     finding = RecordFinding("weights", None, weights.difference, weights.limit, why)
-    if verdict.findings:  # the losses parted before: that comes first
+    if verdict.findings:  # the losses parted earlier: that is reported first
         return replace(verdict, findings=[*verdict.findings, finding])
     sentence = f"torch and jax differ: the losses agree at every step, but {why}."
     return replace(verdict, status=Status.DIFFER, findings=[finding], sentence=sentence)

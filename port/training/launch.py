@@ -1,9 +1,9 @@
-"""Starts the processes of a JAX trainer on this machine, as torchrun starts PyTorch's ranks:
+"""Starts the processes of a JAX trainer on this machine, as torchrun starts PyTorch's ranks.
 
     python -m port.training.launch --processes 2 -- python -m side_by_side.jax.train --processes 2 --devices 2
 
-Each is told where process 0 listens and which one it is, by JAX_COORDINATOR_ADDRESS and JAX_PROCESS_ID. When one
-fails, the others are ended, and it is named. Several machines have a launcher of their own: Slurm, a TPU pod.
+Each process gets its own index and the address of process 0 in JAX_PROCESS_ID and JAX_COORDINATOR_ADDRESS. When one
+fails, the others are ended, and it is named. Across machines, use a cluster's launcher: Slurm, a TPU pod.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from collections.abc import Sequence
 
 from port.training.signals import how_it_ended
 
-POLL_SECONDS = 0.01  # which of two failed first is seen if they are further apart
-ASK_SECONDS = 2.0  # that a process has to end after SIGTERM, before SIGKILL
+POLL_SECONDS = 0.01  # two failures further apart than this are seen in order
+ASK_SECONDS = 2.0  # between SIGTERM and SIGKILL
 
 
 def launch(command: Sequence[str], processes: int) -> int:
-    """Run ``command`` as so many processes; returns 0, or the exit code of the first that failed (1 for a signal)."""
+    """Run ``command`` in several processes; return 0, or the exit code of the first that failed (1 for a signal)."""
     address = f"127.0.0.1:{_free_port()}"
     started: list[subprocess.Popen[bytes]] = []
     try:
@@ -43,16 +43,16 @@ def launch(command: Sequence[str], processes: int) -> int:
                 return 0
             time.sleep(POLL_SECONDS)
     finally:
-        # It lasts seconds, and a second signal must not leave orphans behind.
+        # This takes seconds, and a second signal must not leave orphans behind.
         before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
         _end(started)
         signal.signal(signal.SIGTERM, before)
 
 
 def _first_to_fail(failed: list[tuple[int, int]]) -> tuple[int, int]:
-    """Of those that were found at once: one that was killed from outside, for the others only lost it.
+    """Of processes that were found dead together, choose one that was killed from outside: the others only lost it.
 
-    One that has lost another aborts.
+    A process that has lost another aborts.
     """
     killed = [each for each in failed if each[1] in (-signal.SIGKILL, -signal.SIGTERM)]
     by_itself = [each for each in failed if each[1] != -signal.SIGABRT]
@@ -85,11 +85,11 @@ def _main() -> int:
     parser.add_argument("command", nargs=argparse.REMAINDER)
     given = parser.parse_args()
     if given.processes < 1:
-        parser.error(f"there is at least one process, got {given.processes}")
+        parser.error(f"--processes must be at least 1, got {given.processes}")
     command = given.command[given.command[:1] == ["--"] :]
     if not command:
-        parser.error("there is no command to run: give it behind --")
-    # These end this process by an exception, so that those that it started are ended too.
+        parser.error("there is no command to run: pass it after --")
+    # These signals raise in this process, so that the processes that it started are ended too.
     for number in (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
         signal.signal(number, lambda number, frame: sys.exit(128 + number))
     try:

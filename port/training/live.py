@@ -1,4 +1,4 @@
-"""What a person sees while trainers run: a table that redraws itself, or plain lines where nothing can be redrawn."""
+"""The progress of running trainers: a table that redraws itself, or plain lines where nothing can be redrawn."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ PLAIN_SECONDS = 5.0  # between two plain lines of one job
 
 
 class LiveView:
-    """A table that redraws itself, one row a job: ``with LiveView(console) as watch: …``.
+    """A table that redraws itself, one row per job: ``with LiveView(console) as watch: …``.
 
-    Jobs of an earlier call that a later one leaves out keep their rows.
+    Jobs of an earlier call that are missing in a later one keep their rows.
     """
 
     def __init__(self, console: Console) -> None:
@@ -42,7 +42,7 @@ class LiveView:
         return self
 
     def __call__(self, rows: list[Progress]) -> None:
-        """Show these from the next redraw on."""
+        """Show these jobs from the next redraw on."""
         self._rows |= {row.job: row for row in rows}
         self._live.update(_table(list(self._rows.values())))
 
@@ -54,7 +54,7 @@ class LiveView:
 
 
 class PlainView:
-    """Lines, for a log or a pipe: when a job starts, now and then while it runs, and when it ends."""
+    """Plain lines, for a log or a pipe: when a job starts, every few seconds while it runs, and when it ends."""
 
     def __init__(self, console: Console, *, seconds: float = PLAIN_SECONDS) -> None:
         self._console = console
@@ -67,13 +67,13 @@ class PlainView:
         return self
 
     def __call__(self, rows: list[Progress]) -> None:
-        """Print what has changed, where it is time to."""
+        """Print what has changed, if it is time to."""
         self._rows = rows
         widest = max((len(row.job) for row in rows), default=0)
         for row in rows:
             before = self._printed.setdefault(row.job, Progress(job=row.job))
             if row.state != before.state:
-                # Also a job that came and went between two polls is said to have started.
+                # A job that started and ended between two polls is also reported as started.
                 if before.state == "waiting":
                     self._print(replace(row, state="running"), widest, "started")
                 if row.state != "running":
@@ -97,7 +97,7 @@ class PlainView:
 
 
 def view(console: Console | None = None, plain: bool = False) -> LiveView | PlainView:
-    """The view that suits ``console``: the table on a terminal, lines in a pipe, a notebook or a CI job."""
+    """Choose the view for ``console``: the table on a terminal, lines in a pipe, a notebook or a CI job."""
     console = console or Console()
     in_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
     can_redraw = console.is_terminal and not console.is_dumb_terminal and not console.is_jupyter
@@ -105,7 +105,7 @@ def view(console: Console | None = None, plain: bool = False) -> LiveView | Plai
 
 
 def _none_running(rows: list[Progress]) -> list[Progress]:
-    """The rows as they are once the view closes: what was still running then has been ended."""
+    """The rows when the view closes: jobs that were still running have been ended."""
     return [replace(row, state="stopped") if row.state == "running" else row for row in rows]
 
 
@@ -113,11 +113,11 @@ def _table(rows: list[Progress]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), expand=True)
     table.add_column("", no_wrap=True, overflow="ellipsis")
     table.add_column("", no_wrap=True)
-    table.add_column("", ratio=1)  # the bar takes what width is left, be it none
+    table.add_column("", ratio=1)  # the bar takes the remaining width, possibly none
     for heading in ("step", "loss", "accuracy", "steps/s", "left"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        # Without a total there is nothing to fill.
+        # Without a total the bar is empty.
         bar = ProgressBar(total=row.total_steps, completed=row.steps_done) if row.total_steps else ""
         table.add_row(
             Text(row.job),
@@ -133,7 +133,7 @@ def _table(rows: list[Progress]) -> Table:
 
 
 def _figures(row: Progress) -> list[str]:
-    """What is known of a job, in the words of a plain line."""
+    """The known values of a job, as in a plain line."""
     words = [f"step {_steps(row)}"] if row.step is not None else []
     words += [f"loss {_loss(row.loss)}"] if row.loss is not None else []
     words += [f"accuracy {row.accuracy:.2%}"] if row.accuracy is not None else []
@@ -147,7 +147,7 @@ def _steps(row: Progress) -> str:
 
 
 def _loss(loss: float) -> str:
-    """Six significant digits, zeros kept, so that two sides' losses can be held against each other."""
+    """Format with six significant digits, keeping zeros, so that two sides' losses can be compared by eye."""
     return f"{loss:#.6g}"
 
 

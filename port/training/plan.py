@@ -1,4 +1,4 @@
-"""Which processes a comparison needs: both trainers, in each precision, and the controls."""
+"""Plans the processes of a comparison: both trainers, in each precision, and the controls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONTROLS = 3
 
 @dataclass(frozen=True)
 class Trainer:
-    """How one side is started: its command, variables for its environment, the folder where it runs (None: here)."""
+    """How one side is started: command, environment variables, working directory (None: the current one)."""
 
     command: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)
@@ -24,15 +24,15 @@ class Trainer:
 
 @dataclass(frozen=True)
 class Pairing:
-    """Both trainers of one comparison.
+    """The two trainers of one comparison.
 
     Attributes:
-        name: the comparison's folder within the run's: "float64", "float32", or "scripts".
+        name: the comparison's folder within the run folder: "float64", "float32", or "scripts".
         torch: the PyTorch trainer.
         jax: the JAX trainer.
-        controls: how many controls to run beside; None runs them where the records turn out to need them.
-        timed: its speed is told, so each of the two runs by itself.
-        time_limit: seconds that a trainer may take from one line of its record to the next; None is without end.
+        controls: how many controls to run; None runs them if the records turn out to need them.
+        timed: its speed is reported, so each of the two runs alone.
+        time_limit: seconds allowed between two lines of a trainer's record; None for no limit.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Pairing:
 
 
 def plan_jobs(pairings: Sequence[Pairing], folder: Path, slots: int) -> list[Job]:
-    """All processes of a run, in the order in which they start: what is not timed first, ``slots`` side by side."""
+    """List all processes of a run, in the order in which they start: untimed ones first, ``slots`` at a time."""
     first = [job for pairing in pairings if not pairing.timed for job in _both(pairing, folder, slots)]
     controls = [job for pairing in pairings for job in plan_controls(pairing, folder, pairing.controls or 0, slots)]
     timed = [job for pairing in pairings if pairing.timed for job in _both(pairing, folder, slots)]
@@ -52,7 +52,7 @@ def plan_jobs(pairings: Sequence[Pairing], folder: Path, slots: int) -> list[Job
 
 
 def plan_controls(pairing: Pairing, folder: Path, count: int, slots: int) -> list[Job]:
-    """The controls of a comparison: its PyTorch trainer again, each told its number."""
+    """List the controls of a comparison: its PyTorch trainer again, each with its number."""
     threads = _share_of_threads(slots)
     return [
         _job(pairing, pairing.torch, folder, f"control-{number}", {**threads, "PORT_CONTROL": str(number)})
@@ -61,12 +61,12 @@ def plan_controls(pairing: Pairing, folder: Path, count: int, slots: int) -> lis
 
 
 def record_of(folder: Path, pairing: Pairing, name: str) -> Path:
-    """Where a process of a pairing records: name is "torch", "jax" or "control-1" and on."""
+    """The record's path for a process of a pairing: name is "torch", "jax" or "control-1" and on."""
     return folder / pairing.name / f"{name}.jsonl"
 
 
 def weights_of(folder: Path, pairing: Pairing, name: str) -> Path:
-    """Where a process of a pairing leaves its final weights."""
+    """The path of the final weights of a process of a pairing."""
     return folder / pairing.name / f"{name}.safetensors"
 
 
@@ -79,7 +79,7 @@ def _both(pairing: Pairing, folder: Path, slots: int) -> list[Job]:
 
 
 def _share_of_threads(slots: int) -> dict[str, str]:
-    """Two processes that each use every core for their sums wait for one another: a hundred times slower, seen."""
+    """Divide the cores: two processes that each use every core wait for each other (measured: 100 times slower)."""
     if "OMP_NUM_THREADS" in os.environ:
         return {}
     return {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // slots))}
@@ -105,7 +105,7 @@ def _job(
             "PORT_SIDE": name,
             "PORT_INITIAL_WEIGHTS": str((folder / "initial.safetensors").resolve()),
             "PORT_FINAL_WEIGHTS": str(weights),
-            # On a GPU that both share, JAX takes what it needs instead of three quarters at once.
+            # On a GPU that both share, JAX allocates as needed instead of three quarters at once.
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
             **variables,
             **trainer.environment,

@@ -1,8 +1,8 @@
-"""A process and all that it starts in its turn: begun together, ended together.
+"""A process and all its descendants: started together, ended together.
 
-What a trainer starts (a DataLoader's workers, a compiler) may outlive it, and then no parent leads there.
-So each tree's environment carries a mark that everything in it inherits, and on POSIX its root leads a
-session of its own. Both are looked for until nothing that bears them is left.
+What a trainer starts (a DataLoader's workers, a compiler) may outlive it, and then no parent process leads there.
+So each tree's environment carries a mark that all its processes inherit, and on POSIX its root leads a
+session of its own. Both are searched for until no process that has them is left.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 
 import psutil
 
-ASK_SECONDS = 2.0  # that a process has to end after SIGTERM, before SIGKILL
-KILL_SECONDS = 2.0  # that we wait for the system to be done with what was killed
+ASK_SECONDS = 2.0  # between SIGTERM and SIGKILL
+KILL_SECONDS = 2.0  # to wait until the system has removed killed processes
 
 
 class ProcessTree:
@@ -29,21 +29,21 @@ class ProcessTree:
 
     Attributes:
         root: the process, once it has been started.
-        log_begin: where in the log its output begins.
-        ended: nothing of the tree runs any more, or nothing ever did.
+        log_begin: the offset in the log where its output begins.
+        ended: no process of the tree runs, or none was ever started.
     """
 
     def __init__(self) -> None:
         self.root: psutil.Process | None = None
         self.log_begin = 0
         self.ended = True
-        self._mark = f"PORT_JOB_{uuid.uuid4().hex.upper()}"  # upper case: Windows keeps no other
+        self._mark = f"PORT_JOB_{uuid.uuid4().hex.upper()}"  # upper case: Windows changes others to it
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(
         self, command: Sequence[str], environment: Mapping[str, str], log: Path, *, folder: Path | None = None
     ) -> None:
-        """Start ``command``, in ``folder`` if one is given, adding what it prints to ``log``.
+        """Start ``command``, in ``folder`` if one is passed, appending its output to ``log``.
 
         Raises:
             OSError: it cannot be started.
@@ -51,7 +51,7 @@ class ProcessTree:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             self.log_begin = output.tell()
-            self.ended = False  # already here: should we be interrupted below, `end` looks for the mark
+            self.ended = False  # set before the start: if we are interrupted below, `end` searches for the mark
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -70,7 +70,7 @@ class ProcessTree:
 
     @staticmethod
     def end(trees: Sequence[ProcessTree]) -> None:
-        """Ask every process of these trees to end, and kill those that are there two seconds later."""
+        """Ask every process of these trees to end, and kill those that still run two seconds later."""
         trees = [tree for tree in trees if not tree.ended]
         begin = time.monotonic()
         asked: set[psutil.Process] = set()
@@ -81,7 +81,7 @@ class ProcessTree:
                 warnings.warn(f"could not end these processes; look after them: {pids}", stacklevel=2)
                 break
             for process in living:
-                with suppress(psutil.Error):  # has ended meanwhile
+                with suppress(psutil.Error):  # ended meanwhile
                     if waited > ASK_SECONDS:
                         process.kill()
                     elif process not in asked:
@@ -99,20 +99,20 @@ class ProcessTree:
 
 
 def _living(trees: Sequence[ProcessTree], known: set[psutil.Process]) -> set[psutil.Process]:
-    """Which of ``known``, and of all processes of these trees, are alive."""
+    """The processes of ``known``, and of these trees, that are alive."""
     if not trees:
         return set()
     found = set(known)
     marks = {tree._mark for tree in trees}
     roots = [tree.root for tree in trees if tree.root is not None]
-    # A process number is given out again only once its process has been waited for and its session is empty.
-    # Where it has been, the session is a stranger's.
+    # A process number is reused only once its process has been waited for and its session is empty.
+    # If it was reused, the session belongs to others.
     sessions = {root.pid for root in roots if root.is_running() or not psutil.pid_exists(root.pid)}
     for root in roots:
-        with suppress(psutil.Error):  # has ended
+        with suppress(psutil.Error):  # ended
             found.update((root, *root.children(recursive=True)))
     for pid in psutil.pids():
-        with suppress(psutil.Error, OSError):  # has ended, or is not ours to look into
+        with suppress(psutil.Error, OSError):  # ended, or its environment may not be read
             process = psutil.Process(pid)
             if _session(pid) in sessions or marks & process.environ().keys():
                 found.add(process)
@@ -132,7 +132,7 @@ def _session(pid: int) -> int | None:
 
 
 def _own_group() -> dict[str, Any]:
-    """What keeps the terminal's Ctrl-C from a child: it reaches only us, and we end the children."""
+    """Options that keep the terminal's Ctrl-C from a child: only this process gets it, and ends its children."""
     if sys.platform == "win32":
         return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
     return {"start_new_session": True}

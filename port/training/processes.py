@@ -1,4 +1,4 @@
-"""Runs trainers as processes: starts them in their order, watches them, and leaves none of them running."""
+"""Runs trainers as processes: starts them in order, watches them, and leaves none of them running."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from port.training.ranks import (
 )
 from port.training.signals import how_it_ended, signal_name
 
-START_SECONDS = 120.0  # that a trainer may take, at least, to import its framework and make its first step
+START_SECONDS = 120.0  # the least time a trainer gets to import its framework and make its first step
 LAST_LINES = 15
-LAST_BYTES = 64 * 1024  # of a log, which may be large, are read for its last lines
+LAST_BYTES = 64 * 1024  # read from the end of a log, which may be large, for its last lines
 
 RECORDING = """\
     import port
@@ -41,7 +41,7 @@ ENDING_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGBR
 
 
 class Interrupted(KeyboardInterrupt):
-    """Somebody asked this process to end by another signal than Ctrl-C's; unwinds as Ctrl-C does."""
+    """Raised on a signal other than Ctrl-C's that asks this process to end; unwinds as Ctrl-C does."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"ended by {signal_name(number)}")
@@ -55,33 +55,34 @@ def run_jobs(
     watch: Callable[[list[Progress]], object] = lambda rows: None,
     poll_seconds: float = 0.1,
 ) -> None:
-    """Run every job to its end; whichever way this returns or raises, nothing it started still runs.
+    """Run every job to its end; however this returns or raises, nothing it started still runs.
 
-    Jobs start in the given order. One that is ``alone`` starts when all before it have ended, and those after
-    it wait until it has. When a job fails, this process is interrupted or ``watch`` raises, all that run are
-    ended: asked to, and killed two seconds later. Logs and records stay as they are.
+    Jobs start in order. One that is ``alone`` starts when all before it have ended, and those after it wait until it
+    has ended. If a job fails, this process is interrupted or ``watch`` raises, all running jobs are ended: asked to,
+    and killed two seconds later. Logs and records are kept.
 
     Args:
-        jobs: what to run.
-        slots: how many may run side by side.
-        watch: called at every poll with the progress of all jobs, in their order.
-        poll_seconds: between two polls.
+        jobs: the jobs to run.
+        slots: how many may run at the same time.
+        watch: called at every poll with the progress of all jobs, in order.
+        poll_seconds: the time between two polls.
 
     Raises:
-        TrainerDied: a job ended with another exit code than 0, or made no step within its time limit; says how, and
-            which of its ranks, and carries its last lines.
-        UsageError: ``slots`` is below 1, a job cannot start (a missing program is told before any starts), or one came
-            to its end without a record; says which lines make one.
+        TrainerDied: a job exited with a code other than 0, or made no step within its time limit; says how, and
+            which of its ranks, with the last lines of its output.
+        UsageError: ``slots`` is below 1, a job cannot start (missing programs are found before any job starts), or a
+        job
+            finished without a record; shows the lines that write one.
     """
     if slots < 1:
-        raise UsageError(f"slots says how many jobs may run side by side: 1 or more, got {slots}")
+        raise UsageError(f"slots is how many jobs may run at the same time: 1 or more, got {slots}")
     trainers = [_Trainer(job) for job in jobs]
     try:
         while True:
             _start_next(trainers, slots)
             for trainer in trainers:
                 trainer.poll()
-            # What outlives a trainer that has done its work would slow the next one down.
+            # Processes that outlive a finished trainer would slow the next one down.
             ProcessTree.end([trainer.tree for trainer in trainers if trainer.state == "done"])
             watch([trainer.progress() for trainer in trainers])
             for trainer in trainers:
@@ -101,10 +102,10 @@ def run_jobs(
 
 @contextmanager
 def terminate_on_signal() -> Iterator[None]:
-    """Within it, SIGTERM (and SIGHUP and SIGBREAK, where they exist) raises `Interrupted` in the main thread.
+    """A context in which SIGTERM (and SIGHUP and SIGBREAK, where they exist) raises `Interrupted` in the main thread.
 
-    So ``kill`` on this process ends its trainers, as Ctrl-C does. A signal that is ignored stays ignored, as
-    nohup wants of SIGHUP. In any other thread this does nothing: Python handles signals in the main one.
+    So ``kill`` on this process ends its trainers, as Ctrl-C does. An ignored signal stays ignored, as nohup requires
+    for SIGHUP. In any other thread this does nothing: Python handles signals in the main thread.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -115,7 +116,7 @@ def terminate_on_signal() -> Iterator[None]:
 
 
 class _Trainer:
-    """A job, and how far it is."""
+    """A running job and its progress."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -123,7 +124,7 @@ class _Trainer:
         self.tree = ProcessTree()
         self._tail = RecordTail(job.record)
         self._lines = 0  # of its record
-        self._has_begun = False  # has written a line of its own: of a resumed run there are some already
+        self._has_begun = False  # has written a line in this run: a resumed run starts with some lines
         self._heard_of = time.monotonic()
         # What a trainer printed just before it was killed is in its log, and readable on every system.
         readable_log = {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
@@ -136,8 +137,8 @@ class _Trainer:
         program = self.job.command[0]
         if shutil.which(program, path=self._environment.get("PATH")) is None:
             raise UsageError(
-                f"{self.job.name} cannot start: there is no program {program!r} that may be run; "
-                "give the path of one, such as the Python that its packages are installed in"
+                f"{self.job.name} cannot start: there is no executable program {program!r}; "
+                "pass the path of one, such as the Python that its packages are installed in"
             )
 
     def start(self) -> None:
@@ -153,24 +154,24 @@ class _Trainer:
             raise UsageError(f"{self.job.name} cannot start: {error} ({where})") from error
 
     def poll(self) -> None:
-        """See whether it has ended, and then what it has recorded: in this order no line is missed."""
+        """Check whether it has ended, and only then what it has recorded: in this order no line is missed."""
         if self.state == "running":
             code = self.tree.exit_code()
             if code is not None:
                 self.state = "done" if code == 0 else "failed"
             self._tail.poll()
-            if self._tail.lines != self._lines:  # fewer, where a record is cut back to be resumed
+            if self._tail.lines != self._lines:  # fewer, if a record was truncated to be resumed
                 self._has_begun |= self._tail.lines > self._lines
                 self._lines, self._heard_of = self._tail.lines, time.monotonic()
 
     def hangs(self) -> bool:
-        """Whether it has written nothing for longer than it may."""
+        """Whether it has written nothing for longer than allowed."""
         limit = self._limit()
         return self.state == "running" and limit is not None and time.monotonic() - self._heard_of > limit
 
     def _limit(self) -> float | None:
         limit = self.job.time_limit
-        in_steps = self._has_begun and not self._tail.ended  # behind its record it saves its weights, and says goodbye
+        in_steps = self._has_begun and not self._tail.ended  # after its record it saves its weights, and shuts down
         return limit if limit is None or in_steps else max(limit, START_SECONDS)
 
     def exit_code(self) -> int | None:
@@ -181,26 +182,26 @@ class _Trainer:
         return self._tail.progress(self.job.name, self.state)
 
     def obituary(self) -> str:
-        """How it ended and where to look, for whoever reads the error."""
+        """Describe how it ended and where to look, for the error message."""
         how = first_to_fail(self._printed()) or _how_it_ended(self.tree.exit_code())
         return self._report(f"{self.job.name} ended before it had finished: {how}")
 
     def without_a_record(self) -> str:
-        """What it lacks, and the lines that mend it."""
+        """Describe what it lacks, and the lines to add."""
         script = next((part for part in self.job.command if part.endswith(".py")), "it")
         return (
-            f"{self.job.name} came to its end and has recorded nothing, and records are what is compared. In {script} "
-            f"these three lines make one:\n\n{RECORDING}\n\nside_by_side/pytorch/script.py and "
-            f"side_by_side/jax/script.py are whole ones. What it printed: {self.job.log}"
+            f"{self.job.name} finished and recorded nothing, but records are what is compared. In {script} "
+            f"these three lines write one:\n\n{RECORDING}\n\nside_by_side/pytorch/script.py and "
+            f"side_by_side/jax/script.py are complete examples. Its output: {self.job.log}"
         )
 
     def diagnosis(self) -> str:
-        """Where it hangs, for whoever reads the error."""
+        """Describe where it hangs, for the error message."""
         where = where_they_hang(self.job.record)
         which = "--time-limit, and two minutes at least for the first step and the end"
         if self._limit() == self.job.time_limit:
             which = "--time-limit"
-        headline = f"{self.job.name} was ended, as it had made no step for {self._limit():g} s ({which}): {where}"
+        headline = f"{self.job.name} was ended because it made no step for {self._limit():g} s ({which}): {where}"
         return self._report(headline)
 
     def _report(self, headline: str) -> str:
@@ -210,12 +211,12 @@ class _Trainer:
             headline,
             *(["its last lines:", *printed] if printed else ["it printed nothing"]),
             f"its log: {self.job.log}",
-            f"its record so far: {record}" if record.exists() else f"its record had not been begun: {record}",
+            f"its record so far: {record}" if record.exists() else f"its record was not begun: {record}",
         ]
         return "\n".join(lines)
 
     def _printed(self) -> str:
-        """The end of what it has printed."""
+        """The end of its output."""
         with self.job.log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(self.tree.log_begin, size - LAST_BYTES))
@@ -223,7 +224,7 @@ class _Trainer:
 
 
 def _start_next(trainers: Sequence[_Trainer], slots: int) -> None:
-    """Start as many of those that wait, from the first on, as may run beside those that do."""
+    """Start waiting jobs, in order, as long as they may run beside the running ones."""
     running = [trainer for trainer in trainers if trainer.state == "running"]
     for trainer in trainers:
         if trainer.state == "waiting":
@@ -235,7 +236,7 @@ def _start_next(trainers: Sequence[_Trainer], slots: int) -> None:
 
 
 def _last_lines(printed: str) -> list[str]:
-    # A progress bar writes its line anew after a carriage return: what the line came to is what counts.
+    # A progress bar rewrites its line after a carriage return: only the final text counts.
     lines = [line.rstrip().rpartition("\r")[2] for line in printed.split("\n")]
     return lines[-LAST_LINES:] if printed else []
 
@@ -248,7 +249,7 @@ def _how_it_ended(code: int | None) -> str:
 
 
 def _deaf() -> AbstractContextManager[None]:
-    """Within it no signal interrupts: it lasts seconds, and a second Ctrl-C must not leave orphans behind."""
+    """A context in which no signal interrupts: it takes seconds, and a second Ctrl-C must not leave orphans behind."""
     return _handling([signal.SIGINT, *ENDING_SIGNALS], signal.SIG_IGN)
 
 
@@ -265,5 +266,5 @@ def _handling(numbers: Sequence[signal.Signals], handler: Any) -> Iterator[None]
         yield
     finally:
         for number, old in before.items():
-            # None is a handler that wasn't installed from Python, and can't be from here.
+            # None is a handler that wasn't installed from Python, and cannot be restored from here.
             signal.signal(number, signal.SIG_DFL if old is None else old)

@@ -1,4 +1,4 @@
-"""How far a trainer is, read from its record while it is written."""
+"""The progress of a trainer, read from its record while it is written."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ SPEED_WINDOW = 10.0  # seconds of training that the speed is measured over
 
 @dataclass(frozen=True)
 class Progress:
-    """Where one job stands.
+    """The progress of one job.
 
     Attributes:
         job: its name.
-        state: "stopped" is a job that was ended because another failed, or because somebody interrupted.
+        state: "stopped" is a job that was ended because another failed, or on an interrupt.
         step: the last step in its record, counted from 0.
-        total_steps: how many it will make, where its record says so.
+        total_steps: its planned number of steps, if its record says so.
         loss: at that step.
         accuracy: of the last evaluation, from 0 to 1.
-        steps_per_second: lately, without evaluations and without the first step, which compiles.
+        steps_per_second: recent speed, without evaluations and without the first step, which compiles.
     """
 
     job: str
@@ -37,12 +37,12 @@ class Progress:
 
     @property
     def steps_done(self) -> int:
-        """How many steps are behind it."""
+        """The number of finished steps."""
         return 0 if self.step is None else self.step + 1
 
     @property
     def seconds_left(self) -> float | None:
-        """Until the last step, at the present speed; None where that is unknown or the job isn't running."""
+        """Seconds until the last step, at the present speed; None if that is unknown or the job isn't running."""
         if self.state != "running" or self.total_steps is None or not self.steps_per_second:
             return None
         return max(0, self.total_steps - self.steps_done) / self.steps_per_second
@@ -51,8 +51,8 @@ class Progress:
 class RecordTail:
     """Follows a record while it is written, reading each byte once.
 
-    A file that isn't there yet, a line that is only half written and a line that is no record's line are all
-    passed over: whoever reads the finished record complains of them.
+    Ignores a missing file, a half-written line and an invalid line: whoever reads the finished record reports
+    them.
     """
 
     def __init__(self, record: Path) -> None:
@@ -73,10 +73,10 @@ class RecordTail:
         self._recent: deque[tuple[int, float]] = deque()  # (step, seconds of training until then)
 
     def poll(self) -> None:
-        """Take in what was written since the last call."""
+        """Read what was written since the last call."""
         try:
             with self._record.open("rb") as file:
-                if file.seek(0, os.SEEK_END) < self._read:  # written anew
+                if file.seek(0, os.SEEK_END) < self._read:  # the file was rewritten
                     self._begin_file()
                 file.seek(self._read)
                 new = file.read()
@@ -89,7 +89,7 @@ class RecordTail:
             self._take(line)
 
     def progress(self, job: str, state: State) -> Progress:
-        """What the record has said so far, as the progress of ``job``."""
+        """The record so far, as the progress of ``job``."""
         return replace(self._latest, job=job, state=state, steps_per_second=self._steps_per_second())
 
     def _take(self, line: bytes) -> None:
@@ -131,7 +131,7 @@ class RecordTail:
 
 
 def _number(value: Any) -> float | None:
-    """A number as records write it, also "NaN" and "Infinity"; None for anything else."""
+    """A number as records write it, including "NaN" and "Infinity"; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

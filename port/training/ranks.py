@@ -1,4 +1,4 @@
-"""Which of a trainer's ranks has failed, and which one hangs."""
+"""Finds out which of a trainer's ranks failed, and which one hangs."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from port.records.recorder import RECORD_VARIABLE
 from port.training.signals import how_it_ended
 
 TORCHRUN = r"torch/distributed/elastic/multiprocessing/api\.py:\d+"
-STACK_SECONDS = 0.5  # that a rank has to write its stack into the log
+STACK_SECONDS = 0.5  # for a rank to write its stack into the log
 
 
 def first_to_fail(printed: str) -> str | None:
-    """The sentence that names the rank that failed first, from what a launcher printed; None where none did."""
-    # jax's coordinator, where a process does not answer: it ends the others, and they are not to blame.
+    """The sentence that names the rank that failed first, from a launcher's output; None if none did."""
+    # jax's coordinator, when a process does not answer: it ends the others, which are not the cause.
     silent = re.findall(r"stopped sending heartbeats\):\s*\n((?:\d+\s*\n)+)", printed)
     if silent:
-        return f"{_ranks([int(rank) for rank in silent[-1].split()])} not been heard of any more: killed, or it hangs"
+        return f"{_ranks([int(rank) for rank in silent[-1].split()])} stopped responding: killed, or it hangs"
     ours = re.findall(r"^rank \d+ of \d+ was the first to fail: .+$", printed, re.MULTILINE)
     if ours:
         return str(ours[-1])
-    # torchrun's table of what it found; the code is negative for a signal.
+    # torchrun's table of failures; the code is negative for a signal.
     torchs = re.findall(r"Root Cause.*?rank\s*: (\d+).*?exitcode\s*: (-?\d+)", printed, re.DOTALL)
     if not torchs:
         return None
@@ -44,7 +44,7 @@ def exit_code_of_rank(printed: str) -> int | None:
 
 
 def without_the_launcher(printed: str) -> str:
-    """What the ranks have printed: without torchrun's words behind it, and those of ranks that only lost the first."""
+    """The output of the ranks: without torchrun's messages, and without ranks that only lost the first."""
     torchruns = re.search(rf"^[WE]\d{{4}} .*{TORCHRUN}\] (Sending process|failed \(exitcode)", printed, re.MULTILINE)
     if not torchruns:
         return printed
@@ -55,7 +55,7 @@ def without_the_launcher(printed: str) -> str:
 
 
 def where_they_hang(record: Path) -> str:
-    """What is known of a trainer's ranks that make no more steps, for a person; their stacks go into the log."""
+    """Describe a trainer's ranks that make no more steps, for the user; their stacks go into the log."""
     beats = read_beats(record)
     if not beats:
         return "none of its ranks is in a step"
@@ -73,21 +73,21 @@ def where_they_hang(record: Path) -> str:
 
 
 def check_nobody_is_there(record: Path) -> None:
-    """Whether an earlier run's ranks still work on this record: their launcher was killed, and they were not.
+    """Check that no ranks of an earlier run still write to this record, as when only their launcher was killed.
 
     Raises:
         UsageError: they do; names the processes.
     """
-    alive = [str(beat.process) for beat in read_beats(record) if _is_of(beat, record)]
+    alive = [str(beat.process) for beat in read_beats(record) if _is_alive(beat, record)]
     if alive:
         raise UsageError(
-            f"an earlier run still works on {record}: end its processes first (kill {' '.join(alive)}), or wait for "
-            "its end"
+            f"an earlier run still writes to {record}: end its processes first (kill {' '.join(alive)}), or wait until "
+            "it ends"
         )
 
 
 def forget_beats(record: Path) -> None:
-    """Remove what the ranks of an earlier run have left."""
+    """Remove the heartbeat files of an earlier run's ranks."""
     for path in record.parent.glob(f"{record.stem}.rank-*"):
         path.unlink(missing_ok=True)
 
@@ -96,14 +96,14 @@ def _ask_for_stacks(beats: list[Beat], record: Path) -> None:
     if not hasattr(signal, "SIGUSR1"):
         return
     for beat in beats:
-        if _is_of(beat, record):
+        if _is_alive(beat, record):
             with suppress(OSError):
                 os.kill(beat.process, signal.SIGUSR1)
     time.sleep(STACK_SECONDS)
 
 
-def _is_of(beat: Beat, record: Path) -> bool:
-    """Whether that rank lives: another program may have the number of one that is dead."""
+def _is_alive(beat: Beat, record: Path) -> bool:
+    """Whether that rank is alive: another program may have a dead rank's process number."""
     with suppress(psutil.Error, OSError):
         process = psutil.Process(beat.process)
         is_dead = process.status() == psutil.STATUS_ZOMBIE

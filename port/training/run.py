@@ -1,4 +1,4 @@
-"""A whole run: both trainers, their controls, and the verdict over each comparison."""
+"""A whole run: both trainers, their controls, and the verdict on each comparison."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def train(
     resume: bool = False,
     watch: Callable[[list[Progress]], object] = lambda rows: None,
 ) -> list[Outcome]:
-    """Run every pairing and judge it; all that a run leaves is in ``folder``.
+    """Run every pairing and judge it; all output is in ``folder``.
 
     Args:
-        pairings: what to compare, the proof first.
+        pairings: the comparisons, the proof first.
         folder: made by `make_run_folder`.
-        config: what the run was told, kept in ``config.json``.
-        resume: leave out the processes that have come to their end in an earlier run in this folder.
+        config: the run's options, kept in ``config.json``.
+        resume: skip processes that finished in an earlier run in this folder.
         watch: called with the progress of all processes while they run.
 
     Returns:
-        One outcome a pairing, in their order.
+        One outcome per pairing, in order.
 
     Raises:
-        TrainerDied: a trainer ended without finishing; the others have been ended, the records so far are there.
-        BrokenRecord: a trainer left no record that can be read.
+        TrainerDied: a trainer exited before it finished; the others have been ended, the records so far are kept.
+        BrokenRecord: a trainer left no readable record.
     """
     write_json(folder / "config.json", config)
     write_json(folder / "environment.json", environment())
@@ -62,17 +62,17 @@ def train(
 
 
 def write_verdict(outcomes: Sequence[Outcome], folder: Path) -> None:
-    """Write what every comparison says into the run's folder, ``verdict.json``."""
+    """Write the result of every comparison to ``verdict.json`` in the run folder."""
     write_json(folder / "verdict.json", {outcome.name: as_dict(outcome) for outcome in outcomes})
 
 
 def status_of(outcomes: Sequence[Outcome]) -> Status:
-    """The status of all comparisons of a run together."""
+    """The combined status of all comparisons of a run."""
     return worst(outcome.verdict.status for outcome in outcomes)
 
 
 def as_dict(outcome: Outcome) -> dict[str, Any]:
-    """An outcome for a JSON file; the differences step by step can be had from the records again."""
+    """An outcome as JSON-ready data; the differences step by step can be recomputed from the records."""
     verdict = outcome.verdict
     return {
         "status": str(verdict.status),
@@ -95,9 +95,9 @@ def _is_done(job: Job) -> bool:
 
 
 def _needs_controls(pairing: Pairing, folder: Path) -> bool:
-    """Whether a comparison of scripts of one's own, which ran from shared weights, has to be controlled.
+    """Whether a comparison of the user's own scripts, which ran from shared weights, needs controls.
 
-    float32 has to be. float64 is where the losses part after the early steps alone: training may enlarge its rounding,
+    float32 always does. float64 does if the losses part only after the early steps: training may amplify its rounding,
     too.
     """
     if not (folder / "initial.safetensors").exists():

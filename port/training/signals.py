@@ -1,4 +1,4 @@
-"""How a process ended, for a person."""
+"""How a process ended, in words."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import signal
 
 
 def how_it_ended(code: int) -> str:
-    """An exit code, negative for a signal, in words."""
+    """Describe an exit code, negative for a signal."""
     return f"signal {-code} ({signal_name(-code)})" if code < 0 else f"exit code {code}"
 
 
 def signal_name(number: int) -> str:
-    """SIGKILL for 9; some numbers have no name."""
+    """The name of a signal, SIGKILL for 9; some numbers have none."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -1,4 +1,4 @@
-"""optax transformations and schedules with PyTorch's semantics, for those that optax does otherwise."""
+"""optax transformations and schedules with PyTorch's semantics, where optax's differ."""
 
 from port.transforms.accumulate import TorchAccumulationState, accumulate_torch
 from port.transforms.adafactor import TorchAdafactorState, torch_adafactor

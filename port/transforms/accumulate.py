@@ -12,12 +12,12 @@ from port.errors import UsageError
 
 
 class TorchAccumulationState(NamedTuple):
-    """What stands between two optimizer steps.
+    """The state between two optimizer steps.
 
     Attributes:
         micro_step: int32 scalar, 0 … every − 1: the micro-batches in ``gradients``.
         gradients: like the parameters, in their dtypes: torch's ``.grad``, zero after an optimizer step.
-        inner_state: the optimizer's.
+        inner_state: the optimizer's state.
     """
 
     micro_step: jax.Array
@@ -28,22 +28,23 @@ class TorchAccumulationState(NamedTuple):
 def accumulate_torch(
     optimizer: optax.GradientTransformation, every: jax.typing.ArrayLike, *, mean: bool = False
 ) -> optax.GradientTransformationExtraArgs:
-    """One update of the optimizer for every so many gradients, of their sum.
+    """Update with the optimizer once every ``every`` gradients, with their sum.
 
-    Between, the updates are zero, and the optimizer's state stands still, the counts of its schedules too. It is
-    torch's loop
+    In between, the updates are zero, and the optimizer's state does not change, including the counts of its schedules.
+    This is torch's loop
 
         loss_function(model(x), y).backward()   # with mean=True: (loss_function(model(x), y) / every).backward()
         if (i + 1) % every == 0:
             optimizer.step()
             optimizer.zero_grad()
 
-    The gradients are added in their own dtype and in their order, as ``.grad`` is. What else is given to ``update``
-    (``value=…``) reaches the optimizer in the step that it makes, and is dropped before.
+    The gradients are added in their own dtype and in order, as in ``.grad``. Extra arguments of ``update``
+    (``value=…``) reach the optimizer in the step that it makes, and are ignored before.
 
     optax.MultiSteps averages by default; its sum (``use_grad_mean=False``) is kept in float32 by default, 7e-8 off for
-    float64 parameters and not torch's rounding for bfloat16; it runs the optimizer at every micro-batch and throws the
-    result away; and after one infinite gradient its accumulator is NaN for ever, being reset by multiplying with 0.
+    float64 parameters and not torch's rounding for bfloat16; it runs the optimizer at every micro-batch and discards
+    the result; and after one infinite gradient its accumulator is NaN for ever, since it is reset by multiplying with
+    0.
 
     Args:
         optimizer: any optax transformation.
@@ -54,7 +55,7 @@ def accumulate_torch(
         UsageError: ``every`` below 1.
     """
     if isinstance(every, int) and every < 1:
-        raise UsageError(f"accumulate over 1 micro-batch or more; every is {every}")
+        raise UsageError(f"every must be at least 1 micro-batch, got {every}")
     optimizer = optax.with_extra_args_support(optimizer)
 
     def init(params: Any) -> TorchAccumulationState:
@@ -89,5 +90,5 @@ def accumulate_torch(
 
 
 def _as(old: Any, new: Any) -> Any:
-    """The new state in the old one's dtype, without which it could not stand in one loop."""
+    """Cast the new state to the old one's dtypes, as a loop's carry requires."""
     return new if jnp.result_type(new) == jnp.result_type(old) else jnp.asarray(new, jnp.result_type(old))

@@ -20,7 +20,7 @@ class TorchAdafactorState(NamedTuple):
     Attributes:
         count: int32 scalar, the steps done.
         row_var: (…, m, 1) for a leaf of shape (…, m, n): the decayed means of its squared gradients' rows.
-        col_var: (…, 1, n): those of the columns.
+        col_var: (…, 1, n): the decayed means of the columns.
         variance: of a vector's or a scalar's shape: the decayed mean of its squared gradients.
     """
 
@@ -37,18 +37,18 @@ def torch_adafactor(
     d: Number = 1.0,
     weight_decay: Number = 0.0,
 ) -> optax.GradientTransformation:
-    """torch.optim.Adafactor's whole update, its sign included, of parameters in torch's layout.
+    """torch.optim.Adafactor's whole update, including its sign, for parameters in torch's layout.
 
         w = t^beta2_decay,  α = max(eps₂, RMS(θ)) · min(lr, 1 / √t)
         R ← R + w · (mean(g², columns) − R),  C ← C + w · (mean(g², rows) − C),  V = R · C / max(mean(R), eps₁)
         V ← V + w · (g² − V)  for vectors and scalars
         U = g / √max(V, eps₁²),  update  −lr · weight_decay · θ − α · U / max(1, RMS(U) / d)
 
-    Source: ``torch/optim/_adafactor.py``, ``_single_tensor_adafactor``, which says how it leaves Shazeer and Stern
-    (2018). `optax.adafactor` factors the two largest axes, and only those of 128 and more (5 % off after 60 steps of
-    random gradients), decays by the weight decay alone, and knows neither 1 / √t nor eps₁.
+    Source: ``torch/optim/_adafactor.py``, ``_single_tensor_adafactor``, which documents how it differs from Shazeer and
+    Stern (2018). `optax.adafactor` factors the two largest axes, and only those of 128 and more (5 % off after 60 steps
+    of random gradients), decays by the weight decay alone, and has neither 1 / √t nor eps₁.
 
-    The last two axes of a leaf are what is factored: in torch's layout a kernel's height and width.
+    The last two axes of a leaf are factored: in torch's layout a kernel's height and width.
 
     Args:
         learning_rate: a number, or a schedule of the count, which is 0 at torch's first step.
@@ -59,7 +59,7 @@ def torch_adafactor(
         weight_decay: decoupled, times the learning rate.
 
     Raises:
-        UsageError: by the update, without parameters.
+        UsageError: from the update, without parameters.
     """
     eps1, eps2 = eps
 

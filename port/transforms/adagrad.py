@@ -32,7 +32,7 @@ def scale_by_torch_adagrad(
         s ← s + g²,  direction  g / (√s + eps) / (1 + (t − 1) · lr_decay)
 
     Source: ``torch/optim/adagrad.py``, ``_single_tensor_adagrad``. `optax.adagrad` starts the sum at 0.1, has eps
-    inside the root and knows no lr_decay: 1.5 % off after 60 steps of random gradients, 6e-10 with torch's numbers.
+    inside the root and has no lr_decay: 1.5 % off after 60 steps of random gradients, 6e-10 with torch's numbers.
 
     Args:
         lr_decay: how fast the learning rate falls.

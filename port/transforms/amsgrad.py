@@ -19,7 +19,7 @@ class TorchAmsgradState(NamedTuple):
     Attributes:
         count: int32 scalar, the steps done.
         mu: the gradients' decayed mean (torch's ``exp_avg``), a tree like the parameters.
-        nu: that of their squares (``exp_avg_sq``).
+        nu: the decayed mean of their squares (``exp_avg_sq``).
         nu_max: the largest ``nu`` so far, before its bias correction (``max_exp_avg_sq``).
     """
 
@@ -36,7 +36,7 @@ def scale_by_torch_amsgrad(b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1
         direction  m / (1 − b1ᵗ) / (√v̂ / √(1 − b2ᵗ) + eps)
 
     Source: ``torch/optim/adam.py``, ``_single_tensor_adam``. `optax.scale_by_amsgrad` corrects the bias before it takes
-    the maximum, so that an early estimate from few gradients stays: 14 % off after 60 steps of random gradients.
+    the maximum, so that an early estimate from few gradients persists: 14 % off after 60 steps of random gradients.
 
     Args:
         b1: the decay of the first moment.
@@ -45,7 +45,7 @@ def scale_by_torch_amsgrad(b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1
     """
 
     def init(params: Any) -> TorchAmsgradState:
-        # Arrays of their own each: a state whose fields share them cannot be donated.
+        # Separate arrays: a state whose fields share arrays cannot be donated.
         zeros = partial(optax.tree.zeros_like, params)
         return TorchAmsgradState(count=jnp.zeros((), jnp.int32), mu=zeros(), nu=zeros(), nu_max=zeros())
 

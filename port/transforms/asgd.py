@@ -35,17 +35,17 @@ def torch_asgd(
     alpha: Number = 0.75,
     t0: Number = 1e6,
 ) -> optax.GradientTransformation:
-    """torch.optim.ASGD's whole update, its sign included; optax has none.
+    """torch.optim.ASGD's whole update, including its sign; optax has none.
 
         θ ← θ · (1 − lambd · η) − η · g
         a ← θ where μ = 1, else a + μ · (θ − a)
         η ← lr / (1 + lambd · lr · t)^alpha,  μ ← 1 / max(1, t − t0)      (of the next step; at first lr and 1)
 
-    Source: ``torch/optim/asgd.py``, ``_single_tensor_asgd``; Polyak and Juditsky (1992). The step size is the one that
-    the step before left: a scheduled learning rate acts one step late, the first one twice.
+    Source: ``torch/optim/asgd.py``, ``_single_tensor_asgd``; Polyak and Juditsky (1992). The step size was computed by
+    the step before: a scheduled learning rate acts one step late, the first one twice.
 
-    ``ax`` averages ``params + update``: where other transformations follow this one, it is no longer the average of
-    what the parameters become.
+    ``ax`` averages ``params + update``: if other transformations follow this one, it is no longer the average of the
+    actual parameters.
 
     Args:
         learning_rate: a number, or a schedule of the count, which is 0 at torch's first step.
@@ -54,7 +54,7 @@ def torch_asgd(
         t0: the step at which averaging begins.
 
     Raises:
-        UsageError: by the update, without parameters.
+        UsageError: from the update, without parameters.
     """
 
     def init(params: Any) -> TorchAsgdState:

@@ -7,13 +7,13 @@ Pure functions over any tree of arrays:
     averaged = average.update(params, averaged)   # after each optimizer step
     averaged.average                              # what AveragedModel.module holds
 
-Given the parameters alone it is ``AveragedModel(model)``, whose buffers are always those of the model now; given the
+With the parameters alone it is ``AveragedModel(model)``, whose buffers are always the model's current ones; with the
 parameters and the batch statistics in one tree it is ``use_buffers=True``.
 
-optax.ema averages updates from zero, with a correction or without; optax.incremental_update is the one step
-``average + weight·(params − average)``, which knows no first copy, no count, and no integers. Fed with the same
-parameters, `ema_average` follows torch exactly, where optax.ema with its correction, an average of all that it was fed,
-is off by 0.3 of the average's norm after 60 steps at a decay of 0.99.
+optax.ema averages updates from zero, with a correction or without; optax.incremental_update is the single step
+``average + weight·(params − average)``, without first copy, count, or integers. For the same parameters, `ema_average`
+follows torch exactly, while optax.ema with its correction, an average of all its inputs, is off by 0.3 of the average's
+norm after 60 steps at a decay of 0.99.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from port.errors import UsageError
 
 
 class TorchAverageState(NamedTuple):
-    """What an AveragedModel holds.
+    """The contents of an AveragedModel.
 
     Attributes:
         n_averaged: int32 scalar, how often `update` was called; torch's buffer of the same name (int64 there).
@@ -53,11 +53,11 @@ def swa_average() -> TorchAverage:
     The first update copies; then average ← average + (params − average) / (n + 1). Formula: torch/optim/swa_utils.py.
 
     On CUDA, and with `get_swa_multi_avg_fn` anywhere, torch rounds 1 / (n + 1) to float32, also for float64
-    parameters, which moves their average by 3e-8; here, as in torch on a CPU, it is not rounded.
+    parameters, which changes their average by 3e-8; here, as in torch on a CPU, it is not rounded.
 
-    Integer leaves, as ``num_batches_tracked`` with ``use_buffers=True``, are averaged in float32 and cut to whole
-    numbers at every update, so that one that counts up by one stays where it began. So does torch on a CPU; its
-    `get_swa_multi_avg_fn`, hence CUDA, raises there.
+    Integer leaves, as ``num_batches_tracked`` with ``use_buffers=True``, are averaged in float32 and truncated to
+    integers at every update, so that one that counts up by one stays where it began. torch on a CPU does the same; its
+    `get_swa_multi_avg_fn`, hence CUDA, raises in this case.
     """
 
     def averaged(average: jax.Array, params: jax.Array, count: jax.Array) -> jax.Array:
@@ -76,8 +76,8 @@ def ema_average(decay: jax.typing.ArrayLike = 0.999) -> TorchAverage:
     The first update copies; then average ← decay · average + (1 − decay) · params, computed as torch.lerp does.
     `get_ema_avg_fn` is the same but for the last bit. Formula: torch/optim/swa_utils.py, aten/src/ATen/native/Lerp.h.
 
-    Integer leaves are averaged in float32 and cut to whole numbers at every update, as in torch: one that counts up by
-    one lags ever more behind than its average would.
+    Integer leaves are averaged in float32 and truncated to integers at every update, as in torch: one that counts up
+    by one falls ever further behind its average.
 
     Args:
         decay: 0 … 1, the share that is kept.
@@ -87,7 +87,7 @@ def ema_average(decay: jax.typing.ArrayLike = 0.999) -> TorchAverage:
     """
     if isinstance(decay, (int, float)) and not 0 <= decay <= 1:
         raise UsageError(f"the decay of an average is between 0 and 1; it is {decay}. torch's default is 0.999")
-    # Of two Python numbers this is float64's, whatever the dtype of the leaves: torch's 1 - decay.
+    # With two Python numbers this is computed in float64, whatever the dtype of the leaves: torch's 1 - decay.
     weight = 1 - decay
 
     def averaged(average: jax.Array, params: jax.Array, count: jax.Array) -> jax.Array:
@@ -98,8 +98,9 @@ def ema_average(decay: jax.typing.ArrayLike = 0.999) -> TorchAverage:
     def averaged_integers(average: jax.Array, params: jax.Array, count: jax.Array) -> jax.Array:
         kept = average.astype(jnp.float32) * jnp.asarray(decay, jnp.float32)
         new = params.astype(jnp.float32) * jnp.asarray(weight, jnp.float32)
-        # A bound that no integer reaches, lest multiplication and addition be fused into one rounding, which XLA does
-        # across its own barriers: the sum of 0.9 and 0.1 of a number could fall short of it, and be cut to one less.
+        # A bound that no integer reaches keeps XLA from fusing multiplication and addition into one rounding, which it
+        # does even across its own barriers: the sum of 0.9 and 0.1 of a number could fall short of it, and be truncated
+        # to one less.
         bound = 2.0**64
         return jnp.clip(kept, -bound, bound) + jnp.clip(new, -bound, bound)
 

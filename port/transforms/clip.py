@@ -15,16 +15,16 @@ from port.errors import UsageError
 
 
 def clip_by_torch_norm(max_norm: jax.typing.ArrayLike, norm_type: float = 2.0) -> optax.GradientTransformation:
-    """Gradients times min(1, max_norm / (norm + 1e-6)); torch.nn.utils.clip_grad_norm_.
+    """Scale gradients by min(1, max_norm / (norm + 1e-6)); torch.nn.utils.clip_grad_norm_.
 
-    ``norm`` is `torch_norm` of all of them. Formula: torch/nn/utils/clip_grad.py, ``_clip_grads_with_norm_``. A norm
+    ``norm`` is `torch_norm` of all gradients. Formula: torch/nn/utils/clip_grad.py, ``_clip_grads_with_norm_``. A norm
     that is NaN makes all gradients NaN, an infinite one makes the finite ones 0, as in torch.
 
     optax.clip_by_global_norm, of norm 2 alone, has no 1e-6: a norm of 1 clipped to 0.5 is off by 1e-6, one of 1e-3
     clipped to half of it by 1e-3.
 
     Args:
-        max_norm: at most this norm is left.
+        max_norm: the largest norm that is left.
         norm_type: see `torch_norm`.
     """
     norm_type = float(norm_type)
@@ -34,7 +34,8 @@ def clip_by_torch_norm(max_norm: jax.typing.ArrayLike, norm_type: float = 2.0) -
         coefficient = jnp.minimum((max_norm / (norm + 1e-6)).astype(norm.dtype), 1)
 
         def clipped(gradient: jax.Array) -> jax.Array:
-            # In 16 bits the product is float32's, rounded once: a coefficient of float32 is not rounded before.
+            # In 16 bits the product is computed in float32 and rounded once: the float32 coefficient is not rounded
+            # first.
             wide = _at_least_float32(gradient.dtype)
             return (gradient.astype(wide) * coefficient.astype(wide)).astype(gradient.dtype)
 
@@ -44,21 +45,21 @@ def clip_by_torch_norm(max_norm: jax.typing.ArrayLike, norm_type: float = 2.0) -
 
 
 def torch_norm(tree: Any, norm_type: float = 2.0) -> jax.Array:
-    """The norm of the norms of the arrays; torch.nn.utils.get_total_norm.
+    """Compute the norm of the norms of the arrays; torch.nn.utils.get_total_norm.
 
-    (Σ|x|^p)^(1/p) of each array, then of these norms, which is the norm of all numbers together but for p = 0.
+    (Σ|x|^p)^(1/p) of each array, then of these norms, which is the norm of all numbers together except for p = 0.
 
     Args:
         tree: any tree of arrays.
         norm_type: p. Infinity, also ``"inf"``: the largest |x|; −infinity: the smallest; 0: the number of arrays that
-            are not all zero, for that is the "norm" of order 0 of the numbers of non-zero values; any other, negative
-            ones too: the formula.
+            are not all zero, for that is the "norm" of order 0 of the numbers of non-zero values; any other, including
+            negative ones: the formula.
 
     Returns:
         A scalar in the dtype that the arrays promote to; 16-bit floats are summed in float32. 0 for an empty tree.
 
     Raises:
-        UsageError: an array of size 0 where p is infinite or negative, for which torch has no norm either.
+        UsageError: an array of size 0 with infinite or negative p, for which torch has no norm either.
     """
     norm_type = float(norm_type)
     leaves = [jnp.asarray(leaf) for leaf in jax.tree.leaves(tree)]

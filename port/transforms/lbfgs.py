@@ -16,7 +16,7 @@ from port.transforms.strong_wolfe import dot, strong_wolfe
 
 
 class _Run(NamedTuple):
-    """One step of torch's, between two of its inner iterations."""
+    """One torch step, between two of its inner iterations."""
 
     state: TorchLbfgsState
     position: jax.Array  # (n,), the parameters
@@ -42,18 +42,18 @@ def torch_lbfgs(
 
         update(grads, state, params, value_and_grad_fn=jax.value_and_grad(loss_function))
 
-    ``value_and_grad_fn(params) -> (loss, gradients)`` is torch's closure, and is evaluated as often as torch does, at
-    the beginning too: the gradients given first are not read, nor what transformations before this one made of them.
+    ``value_and_grad_fn(params) -> (loss, gradients)`` is torch's closure, and is evaluated as often as in torch, at
+    the beginning too: the gradients passed in are ignored, as is what transformations before this one made of them.
     The update is the sum of the inner steps. Formula: torch/optim/lbfgs.py, ``LBFGS.step``.
 
-    optax.lbfgs takes one inner iteration an update, and none of torch's rules: the first step's length
+    optax.lbfgs makes one inner iteration per update, and has none of torch's rules: the first step's length
     min(1, 1/|gradient|₁)·learning_rate, the pairs left out where change · step ≤ 1e-10, the five reasons to stop; its
-    line search is another one. On a quadratic function of twelve parameters the first iteration alone is off by 0.17.
+    line search is different. On a quadratic function of twelve parameters the first iteration alone is off by 0.17.
 
     The state holds 2·history_size + 2 copies of the parameters, from the start; torch's grows to that.
 
     Args:
-        learning_rate: the length of an inner step, without a line search; with one, the first to be tried.
+        learning_rate: the length of an inner step, without a line search; with one, the first length to be tried.
         max_iter: inner iterations an update, at most.
         max_eval: evaluations an update, at most; None is max_iter·5/4.
         tolerance_grad: stop where no gradient is larger.
@@ -61,7 +61,7 @@ def torch_lbfgs(
             is above −tolerance_change.
         history_size: h, the pairs remembered.
         line_search_fn: None or ``"strong_wolfe"``.
-        maximize: the loss is to grow. No transformation around this one can say so, since it evaluates by itself.
+        maximize: maximize the loss. A transformation around this one cannot do so, since this one evaluates the loss.
 
     Raises:
         UsageError: an unknown line search; a ``history_size`` below 1; from ``update``, no ``params`` or
@@ -70,7 +70,7 @@ def torch_lbfgs(
     if line_search_fn not in (None, "strong_wolfe"):
         raise UnknownChoice("line search", str(line_search_fn), ["None", "strong_wolfe"])
     if history_size < 1:
-        raise UsageError(f"L-BFGS remembers one step or more; history_size is {history_size}")
+        raise UsageError(f"history_size must be at least 1, got {history_size}")
     most_evaluations = max_iter * 5 // 4 if max_eval is None else max_eval
 
     def init(params: Any) -> TorchLbfgsState:
@@ -87,7 +87,7 @@ def torch_lbfgs(
     ) -> tuple[Any, TorchLbfgsState]:
         if params is None or value_and_grad_fn is None:
             raise UsageError(
-                "L-BFGS evaluates the loss by itself: update(grads, state, params, "
+                "L-BFGS evaluates the loss itself: update(grads, state, params, "
                 "value_and_grad_fn=jax.value_and_grad(loss_function))"
             )
         start, unravel = ravel_pytree(params)
@@ -103,7 +103,7 @@ def torch_lbfgs(
 
         def moved(position: jax.Array, t: jax.Array, direction: jax.Array) -> jax.Array:
             position = (position + t * direction).astype(start.dtype)
-            # Where the parameters are of several dtypes, each is rounded to its own.
+            # If the parameters have several dtypes, each is rounded to its own.
             return ravel_pytree(unravel(position))[0]
 
         def flat(gradient: jax.Array) -> jax.Array:
@@ -118,7 +118,7 @@ def torch_lbfgs(
             state = state._replace(t=t, prev_flat_grad=run.gradient, prev_loss=run.loss)
             run = run._replace(state=state, iterations=run.iterations + 1)
             slope = dot(run.gradient, state.d).astype(scalar)
-            # Not "slope <= …": torch goes on with a slope that is NaN.
+            # Not "slope <= …": torch continues with a NaN slope.
             return jax.lax.cond(slope > -tolerance_change, _stopped, step, run, slope)
 
         def step(run: _Run, slope: jax.Array) -> _Run:
@@ -187,7 +187,7 @@ def _stopped(run: _Run, slope: jax.Array) -> _Run:
 
 
 def _steepest(state: TorchLbfgsState, gradient: jax.Array) -> TorchLbfgsState:
-    """The first direction ever, with an empty memory."""
+    """The very first direction, with an empty memory."""
     empty = empty_lbfgs_state(gradient.size, state.ro.size, gradient.dtype)
     return empty._replace(func_evals=state.func_evals, n_iter=state.n_iter, d=-gradient)
 
@@ -216,7 +216,7 @@ def _quasi_newton(state: TorchLbfgsState, gradient: jax.Array) -> TorchLbfgsStat
 
 
 def _remember(state: TorchLbfgsState, change: jax.Array, step: jax.Array, curvature: jax.Array) -> TorchLbfgsState:
-    """The pair after the last one; where the memory is full, the oldest makes room."""
+    """Append the last pair; if the memory is full, drop the oldest."""
     size = state.ro.size
     full = state.history_count == size
     last = jnp.minimum(state.history_count, size - 1)

@@ -1,4 +1,4 @@
-"""What torch.optim.LBFGS remembers, as arrays of fixed sizes, and the way from torch's state and back."""
+"""The state of torch.optim.LBFGS as arrays of fixed sizes, and conversions from and to torch's state."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from port.errors import UsageError, WeightsMismatch
 
 
 class TorchLbfgsState(NamedTuple):
-    """torch.optim.LBFGS's state, under its names; n numbers are in all parameters together, h is the history's size.
+    """torch.optim.LBFGS's state, under its names; n is the number of elements of all parameters, h the history's size.
 
-    A vector holds the parameters flat and one after another, in `jax.flatten_util.ravel_pytree`'s order; torch's
-    holds them in the order that the optimizer was given them, each in torch's layout.
+    A vector holds the flattened parameters one after another, in `jax.flatten_util.ravel_pytree`'s order; torch's
+    vectors are in the order of the optimizer's parameters, each in torch's layout.
 
     Attributes:
         func_evals: int32 scalar, evaluations so far.
@@ -51,7 +51,7 @@ def empty_lbfgs_state(size: int, history_size: int, dtype: jax.typing.DTypeLike)
     Args:
         size: n.
         history_size: h.
-        dtype: of the vectors; the step length and the loss, Python's floats in torch, are float32 at least.
+        dtype: the vectors' dtype; the step length and the loss, Python floats in torch, are at least float32.
     """
     scalar = jnp.promote_types(dtype, jnp.float32)
     return TorchLbfgsState(
@@ -72,22 +72,22 @@ def empty_lbfgs_state(size: int, history_size: int, dtype: jax.typing.DTypeLike)
 def lbfgs_state_from_torch(
     entry: Mapping[str, Any], *, size: int, history_size: int, dtype: jax.typing.DTypeLike
 ) -> TorchLbfgsState:
-    """The state from torch's: ``optimizer.state_dict()["state"][0]``, its tensors as numpy arrays.
+    """Convert torch's state: ``optimizer.state_dict()["state"][0]``, its tensors as numpy arrays.
 
     Args:
-        entry: the vectors already in the order and the layout of the JAX parameters.
-        size: n, the numbers in all parameters together.
-        history_size: the ``history_size`` of the transformation that goes on, which may be longer than torch's was.
-        dtype: of the vectors.
+        entry: torch's entry, its vectors already in the order and the layout of the JAX parameters.
+        size: n, the number of elements of all parameters.
+        history_size: the ``history_size`` of the transformation that continues, which may be longer than torch's.
+        dtype: the vectors' dtype.
 
     Raises:
-        UsageError: the entry holds more pairs than ``history_size``.
+        UsageError: the entry has more pairs than ``history_size``.
         WeightsMismatch: a vector whose length is not ``size``.
     """
     state = empty_lbfgs_state(size, history_size, dtype)
     state = state._replace(func_evals=jnp.asarray(entry["func_evals"], jnp.int32))
     if not entry["n_iter"]:
-        # torch has met nothing but gradients of zero, if any, and has written no more.
+        # torch has seen only zero gradients, if any, and has stored nothing else.
         return state
     count = len(entry["old_dirs"])
     if count > history_size:
@@ -120,10 +120,10 @@ def lbfgs_state_from_torch(
 
 
 def lbfgs_state_to_torch(state: TorchLbfgsState) -> dict[str, Any]:
-    """torch's entry from the state: Python numbers, and numpy arrays where torch has tensors.
+    """Convert the state to torch's entry: Python numbers, and numpy arrays where torch has tensors.
 
-    Before the first inner step it is ``func_evals`` and ``n_iter`` alone, as torch leaves it then. torch's ``al``, a
-    scratch list, is made by torch itself.
+    Before the first inner step it is only ``func_evals`` and ``n_iter``, as in torch. torch creates ``al``, a scratch
+    list, itself.
     """
     entry: dict[str, Any] = {"func_evals": int(state.func_evals), "n_iter": int(state.n_iter)}
     if not entry["n_iter"]:

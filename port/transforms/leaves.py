@@ -1,4 +1,4 @@
-"""One step of a whole tree, leaf by leaf: in at least float32, rounded back to each leaf's dtype."""
+"""Applies one step to a whole tree, leaf by leaf: in at least float32, rounded back to each leaf's dtype."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from port.errors import UsageError
 def map_leaves(
     step: Callable[..., tuple[Any, ...]], gradients: Any, states: tuple[Any, ...], *others: Any
 ) -> tuple[Any, ...]:
-    """The trees of directions and of new states that ``step`` makes of each leaf.
+    """Apply ``step`` to each leaf; return the trees of directions and of new states.
 
     float16 and bfloat16 are widened to float32 for the whole step and rounded once at its end. (torch rounds after
     each of the step's operations. In bfloat16 a decay of 0.999 would itself be 1.)
 
     Args:
-        step: from the leaves of ``gradients``, ``states`` and ``others`` in one place to the direction and the new
+        step: maps the leaves of ``gradients``, ``states`` and ``others`` at one position to the direction and the new
             states, of any float dtype.
-        gradients: any tree; nodes without leaves (`optax.MaskedNode`, None) stay what they are.
-        states: trees with an array, or a node without leaves, in the place of each gradient.
-        others: trees that are read only, such as the parameters.
+        gradients: any tree; nodes without leaves (`optax.MaskedNode`, None) are kept.
+        states: trees with an array, or a node without leaves, at the position of each gradient.
+        others: read-only trees, such as the parameters.
 
     Returns:
-        The directions, of the gradients' dtypes, and the new states, of the old ones' dtypes.
+        The directions, in the gradients' dtypes, and the new states, in the old ones' dtypes.
     """
-    structure: Any  # jax declares no methods of it
+    structure: Any  # jax's types declare no methods for it
     leaves, structure = jax.tree.flatten(gradients)
     columns = [structure.flatten_up_to(tree) for tree in (*states, *others)]
     rows = []
@@ -40,7 +40,7 @@ def map_leaves(
 
 
 def required(params: Any, transformation: str) -> Any:
-    """``params``, which ``transformation`` cannot do without.
+    """Return ``params``, which ``transformation`` requires.
 
     Raises:
         UsageError: they are None.

@@ -32,17 +32,17 @@ def scale_by_torch_momentum(
 
         b₁ = g₁,  bₜ = momentum · bₜ₋₁ + (1 − dampening) · gₜ,  direction bₜ, or gₜ + momentum · bₜ with ``nesterov``
 
-    Source: ``torch/optim/sgd.py``, ``_single_tensor_sgd``. `optax.trace` knows no dampening; damping the gradients
-    before it damps the first one too: the parameters are then 12 % off after 60 steps of random gradients (momentum
-    0.9, dampening 0.3). Without dampening the two are equal.
+    Source: ``torch/optim/sgd.py``, ``_single_tensor_sgd``. `optax.trace` has no dampening; damping the gradients before
+    it damps the first one too: the parameters are then 12 % off after 60 steps of random gradients (momentum 0.9,
+    dampening 0.3). Without dampening the two are equal.
 
     Args:
-        momentum: where it is 0, the direction is the gradient and the buffer stays as it is, as in torch.
-        dampening: what later gradients lose before they enter the buffer.
-        nesterov: look one step ahead.
+        momentum: if it is 0, the direction is the gradient and the buffer does not change, as in torch.
+        dampening: the share of later gradients that does not enter the buffer.
+        nesterov: use Nesterov momentum.
 
     Raises:
-        UsageError: ``nesterov`` without momentum or with dampening, which torch refuses too.
+        UsageError: ``nesterov`` without momentum or with dampening, which torch rejects too.
     """
     if nesterov and ((_is_number(momentum) and momentum <= 0) or (_is_number(dampening) and dampening != 0)):
         raise UsageError(

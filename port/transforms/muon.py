@@ -17,7 +17,7 @@ from port.transforms.scalars import Number
 Coefficients = tuple[Number, Number, Number]
 KELLER_JORDAN: Coefficients = (3.4445, -4.7750, 2.0315)
 
-# What the learning rate is multiplied by for a matrix of so many rows and columns.
+# The factor of the learning rate for a matrix of so many rows and columns.
 ADJUSTMENTS: dict[str, Callable[[int, int], float]] = {
     "original": lambda rows, columns: math.sqrt(max(1.0, rows / columns)),
     "match_rms_adamw": lambda rows, columns: 0.2 * math.sqrt(max(rows, columns)),
@@ -45,28 +45,28 @@ def torch_muon(
     ns_steps: int | jax.Array = 5,
     adjust_lr_fn: str | None = None,
 ) -> optax.GradientTransformation:
-    """torch.optim.Muon's whole update, its sign included, of matrices in torch's layout (out, in).
+    """torch.optim.Muon's whole update, including its sign, for matrices in torch's layout (out, in).
 
         B ← B + (1 − momentum) · (g − B),  D = g + momentum · (B − g) with ``nesterov``, else B
         update  −lr · weight_decay · θ − lr · adjustment(shape) · orthogonalized(D)
 
     Source: ``torch/optim/_muon.py``, ``_single_tensor_muon``. `optax.contrib.muon` is for kernels (in, out),
-    corrects the bias of B and works in the parameters' own dtype: 22 % off after 60 steps of random gradients, 0.8 %
-    where it is given the transposed matrices.
+    corrects the bias of B and computes in the parameters' own dtype: 22 % off after 60 steps of random gradients, 0.8 %
+    with transposed matrices.
 
     Args:
         learning_rate: a number or a scalar; for a schedule, `optax.inject_hyperparams`.
         weight_decay: decoupled, times the learning rate.
         momentum: the decay of the mean.
-        nesterov: look one step ahead.
+        nesterov: use Nesterov momentum.
         ns_coefficients: a, b and c of the Newton-Schulz polynomial a·x + b·x³ + c·x⁵.
         eps: the least norm that a matrix is divided by.
         ns_steps: how often the polynomial is applied, below 100.
         adjust_lr_fn: "original" (also None), "match_rms_adamw" or "spectral_unclamped": `ADJUSTMENTS`.
 
     Raises:
-        UsageError: 100 steps or more; an unknown ``adjust_lr_fn``; by ``init`` and the update, a leaf that is no
-            matrix; by the update, without parameters.
+        UsageError: 100 steps or more; an unknown ``adjust_lr_fn``; from ``init`` and the update, a leaf that is not a
+            matrix; from the update, without parameters.
     """
     if isinstance(ns_steps, int) and ns_steps >= 100:
         raise UsageError(f"expected fewer than 100 Newton-Schulz steps; got ns_steps={ns_steps}. torch's default is 5")
@@ -94,15 +94,15 @@ def torch_muon(
 
 
 def orthogonalized(matrix: jax.Array, coefficients: Coefficients, eps: Number, steps: int | jax.Array) -> jax.Array:
-    """A matrix with the singular vectors of ``matrix`` and singular values near 1, by Newton-Schulz steps in bfloat16.
+    """Orthogonalize a matrix by Newton-Schulz steps in bfloat16: same singular vectors, singular values near 1.
 
         X ← X / max(‖X‖, eps),  then each step  A = XXᵀ,  X ← a · X + (b · A + c · A²) · X
 
     Source: ``torch/optim/_muon.py``, ``_zeropower_via_newtonschulz``. Each product, with the sum that it enters, is
-    taken in float32 and rounded to bfloat16 once, as in torch's kernels. Those add in an order of their own. Where a
-    float32 sum lies by the middle of two bfloat16s (one entry in 10⁴; the longer the sums, the more), another order
-    rounds to the other one, and five steps carry that bit to up to 1 % of the result. Between torch's own kernels, of
-    one processor's instructions and another's, the difference is the same. Up to some 10 × 10 it is seldom met.
+    computed in float32 and rounded to bfloat16 once, as in torch's kernels. Those add in their own order. If a
+    float32 sum is near the middle of two bfloat16s (one entry in 10⁴; the longer the sums, the more), another order
+    rounds to the other one, and five steps amplify that bit to up to 1 % of the result. The difference between torch's
+    own kernels, for different processors' instructions, is the same. Up to some 10 × 10 it is rare.
 
     Args:
         matrix: (rows, columns), of any float dtype.
@@ -133,7 +133,7 @@ def _product(left: jax.Array, right: jax.Array) -> jax.Array:
 
 
 def _bfloat16(x: jax.Array) -> jax.Array:
-    """Rounded in truth: XLA may leave out a conversion to bfloat16 and back, but never this."""
+    """Round explicitly: XLA may drop a conversion to bfloat16 and back, but never this."""
     return jax.lax.reduce_precision(x, exponent_bits=8, mantissa_bits=7).astype(jnp.bfloat16)
 
 
@@ -142,5 +142,5 @@ def _refuse_others_than_matrices(tree: Any) -> None:
         if jnp.ndim(leaf) != 2:
             raise UsageError(
                 f"Muon takes matrices; {jax.tree_util.keystr(path)} has shape {jnp.shape(leaf)}. "
-                "Give it and its like another optimizer with optax.partition"
+                "Use another optimizer for it and others like it, with optax.partition"
             )

@@ -21,7 +21,7 @@ class TorchNadamState(NamedTuple):
         mu_product: float32 scalar, μ₁ · … · μₜ. A state with another dtype keeps it: torch's is a
             float32 even for float64 parameters, unless its default dtype is another.
         mu: the gradients' decayed mean (torch's ``exp_avg``), a tree like the parameters.
-        nu: that of their squares (``exp_avg_sq``).
+        nu: the decayed mean of their squares (``exp_avg_sq``).
     """
 
     count: jax.Array  # type: ignore[assignment]  # tuple has a method of this name
@@ -54,7 +54,7 @@ def scale_by_torch_nadam(
         return b1 * (1 - 0.5 * 0.96 ** (step * momentum_decay))
 
     def init(params: Any) -> TorchNadamState:
-        # Arrays of their own each: a state whose fields share them cannot be donated.
+        # Separate arrays: a state whose fields share arrays cannot be donated.
         zeros = partial(optax.tree.zeros_like, params)
         return TorchNadamState(
             count=jnp.zeros((), jnp.int32), mu_product=jnp.ones((), jnp.float32), mu=zeros(), nu=zeros()
@@ -64,7 +64,7 @@ def scale_by_torch_nadam(
         count = optax.safe_increment(state.count)
         now, next = momentum(count), momentum(count + 1)
         mu_product = state.mu_product * now.astype(state.mu_product.dtype)
-        # Beyond here in the precision of the momentum, as torch's Python floats are.
+        # From here on in the precision of the momentum, like torch's Python floats.
         product = mu_product.astype(now.dtype)
         of_gradient, of_mean = (1 - now) / (1 - product), next / (1 - product * next)
         correction2 = bias_correction(b2, count)

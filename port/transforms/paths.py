@@ -1,4 +1,4 @@
-"""Parameters by their dotted paths, as mappings and checkpoints name them."""
+"""Parameters by their dotted paths, as in mappings and checkpoints."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from port.errors import UsageError
 
 
 def path_of(keys: Sequence[Any]) -> str:
-    """A leaf's path in a tree of parameters: ``layers.0.kernel``.
+    """Return a leaf's path in a tree of parameters: ``layers.0.kernel``.
 
-    An `nnx.State` holds its arrays under ``.value``, which is no part of the name.
+    An `nnx.State` holds its arrays under ``.value``, which is not part of the name.
     """
     parts = [str(_name(key)) for key in keys]
     if len(parts) > 1 and parts[-1] == "value" and isinstance(keys[-1], jax.tree_util.GetAttrKey):
@@ -29,14 +29,14 @@ def _name(key: Any) -> Any:
 
 
 def labels_by_path(labels: Mapping[str, Sequence[str]]) -> Callable[[Any], Any]:
-    """What `optax.partition` asks: the label of each parameter.
+    """Make the labels for `optax.partition`: a function from the parameters to their labels.
 
     Args:
         labels: label → the paths of its parameters; a label with ``...`` takes all that no other one names.
 
     Raises:
-        UsageError: a path that stands under two labels; when it is called, a parameter under none, a path that is no
-            parameter.
+        UsageError: a path is under two labels; when the function is called, a parameter has no label, or a path is
+            not a parameter.
     """
     label_of: dict[str, str] = {}
     others = None
@@ -46,7 +46,7 @@ def labels_by_path(labels: Mapping[str, Sequence[str]]) -> Callable[[Any], Any]:
             continue
         for path in paths:
             if path in label_of:
-                raise UsageError(f"{path} stands under two labels, {label_of[path]!r} and {label!r}")
+                raise UsageError(f"{path} is under two labels, {label_of[path]!r} and {label!r}")
             label_of[path] = label
 
     def of_leaf(keys: Sequence[Any], leaf: Any) -> str:

@@ -1,4 +1,4 @@
-"""ReduceLROnPlateau (`torch/optim/lr_scheduler.py`): the rate falls when a metric has stopped getting better."""
+"""ReduceLROnPlateau (`torch/optim/lr_scheduler.py`): reduces the learning rate when a metric has stopped improving."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class TorchPlateauState(NamedTuple):
     """The state of `reduce_on_torch_plateau`: scalars, and the optimizer's own state.
 
     Attributes:
-        learning_rate: the present rate: float64 under x64, float32 otherwise.
+        learning_rate: the current rate: float64 under x64, float32 otherwise.
         best: the best metric so far (±inf before the first), of the same type.
         num_bad_epochs: how many metrics in a row were no better; int32.
-        cooldown_counter: how many metrics are still to come before bad ones count again; int32.
-        inner_state: the optimizer's.
+        cooldown_counter: how many more metrics before bad ones count again; int32.
+        inner_state: the optimizer's state.
     """
 
     learning_rate: jax.Array
@@ -35,24 +35,24 @@ def reduce_on_torch_plateau(
     learning_rate: jax.typing.ArrayLike,
     **options: Any,
 ) -> optax.GradientTransformationExtraArgs:
-    """An optimizer whose rate falls as torch's ReduceLROnPlateau has it.
+    """Reduce an optimizer's learning rate as torch's ReduceLROnPlateau does.
 
-    `optax.contrib.reduce_on_plateau` scales the finished update, averages the metric over a stated number of steps,
-    knows a rising metric only as its negative, counts metrics during the cooldown as bad ones, and bounds the scale
+    `optax.contrib.reduce_on_plateau` scales the finished update, averages the metric over a fixed number of steps,
+    supports a rising metric only as its negative, counts metrics during the cooldown as bad ones, and bounds the scale
     rather than the rate.
 
     Args:
-        optimizer: from the rate, a traced scalar, to the transformation.
-        learning_rate: the first rate.
+        optimizer: maps the rate, a traced scalar, to the transformation.
+        learning_rate: the initial rate.
         **options: those of `torch_plateau_step`.
 
     Returns:
-        a transformation whose ``update(gradients, state, params, value=None)`` takes the optimizer's step at the
-        present rate and then, if a metric is given, ``scheduler.step(value)``. A metric that is measured behind the
-        step, on its new parameters, is given by itself: ``torch_plateau_step(state, value, **options)``.
+        A transformation whose ``update(gradients, state, params, value=None)`` takes the optimizer's step at the
+        current rate and then, if a metric is passed, ``scheduler.step(value)``. A metric that is measured after the
+        step, on its new parameters, is passed separately: ``torch_plateau_step(state, value, **options)``.
 
     Raises:
-        UsageError: an option that torch refuses too; its subclass UnknownChoice of a mode.
+        UsageError: an option that torch rejects too; its subclass UnknownChoice for a mode.
     """
     checked = _Options(**options)
 
@@ -98,7 +98,7 @@ def torch_plateau_step(state: TorchPlateauState, value: jax.typing.ArrayLike, **
     option = _Options(**options)
     value = jnp.asarray(value, state.best.dtype)
     better = option.is_better(value, state.best)
-    # Both before and behind the cooldown, as torch has it: a metric within it is never a bad one.
+    # Checked both before and after the cooldown, as in torch: a metric within it never counts as bad.
     cooling = state.cooldown_counter > 0
     bad = jnp.where(better | cooling, 0, state.num_bad_epochs + 1)
     cooldown = jnp.where(cooling, state.cooldown_counter - 1, state.cooldown_counter)

@@ -1,4 +1,4 @@
-"""ReduceLROnPlateau beside a schedule that multiplies (`torch/optim/lr_scheduler.py`): both move the present rate."""
+"""ReduceLROnPlateau together with a multiplicative schedule (`torch/optim/lr_scheduler.py`): both change one rate."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class ScheduledPlateauState(NamedTuple):
     """The state of `scheduled_plateau`.
 
     Attributes:
-        count: how many updates there were; an int32 scalar.
-        plateau: the plateau's state. Its ``learning_rate`` is the present rate, with all that both have made of it.
+        count: the number of updates so far; an int32 scalar.
+        plateau: the plateau's state. Its ``learning_rate`` is the current rate, after both.
     """
 
     count: jax.Array  # type: ignore[assignment]  # tuple has a method of this name
@@ -33,27 +33,27 @@ def scheduled_plateau(
     plateau_first: bool = False,
     **options: Any,
 ) -> optax.GradientTransformationExtraArgs:
-    """An optimizer whose rate a schedule multiplies and ReduceLROnPlateau lowers, both as torch has it.
+    """Multiply an optimizer's rate by a schedule and reduce it by ReduceLROnPlateau, both as in torch.
 
-    torch's StepLR, LinearLR and their like multiply the rate that they find, ``lr · schedule(t + 1) / schedule(t)``,
-    and ReduceLROnPlateau bounds the rate that it finds from below: so the present rate is kept, not a scale of it. In
-    float32 each step of the schedule rounds it once more; where the schedule stands still, nothing is rounded.
+    torch's StepLR, LinearLR and others multiply the current rate, ``lr · schedule(t + 1) / schedule(t)``, and
+    ReduceLROnPlateau bounds the current rate from below: so the rate itself is kept, not a scale of it. In float32
+    each step of the schedule rounds it once more; where the schedule is constant, nothing is rounded.
 
     Args:
-        optimizer: from the rate, a traced scalar, to the transformation.
-        learning_rate: the first rate, with the schedule's first value in it.
-        schedule: what the rate is multiplied by, of the updates so far; it begins from 1, or what a warm-up makes of 1.
-        plateau_first: whether torch steps ReduceLROnPlateau before the schedule; the metric is then met by the rate
-            that the update was made with, otherwise by the next one.
+        optimizer: maps the rate, a traced scalar, to the transformation.
+        learning_rate: the initial rate, including the schedule's first value.
+        schedule: maps the number of updates to the factor of the rate; starts from 1, or a warm-up's first factor.
+        plateau_first: whether torch steps ReduceLROnPlateau before the schedule; the metric then sees the rate of the
+            update, otherwise the next one.
         **options: those of `port.transforms.torch_plateau_step`.
 
     Returns:
-        a transformation whose ``update(gradients, state, params, value=None)`` takes the optimizer's step at the
-        present rate, then the schedule's and, if a metric is given, ReduceLROnPlateau's. A metric that is measured
-        behind the step is given by itself: ``torch_plateau_step(state.plateau, value, **options)``.
+        A transformation whose ``update(gradients, state, params, value=None)`` takes the optimizer's step at the
+        current rate, then the schedule's and, if a metric is passed, ReduceLROnPlateau's. A metric that is measured
+        after the step is passed separately: ``torch_plateau_step(state.plateau, value, **options)``.
 
     Raises:
-        UsageError: an option that torch refuses too; its subclass UnknownChoice of a mode.
+        UsageError: an option that torch rejects too; its subclass UnknownChoice for a mode.
     """
     plateau = reduce_on_torch_plateau(optimizer, learning_rate, **options)
 
@@ -81,6 +81,6 @@ def scheduled_plateau(
 
 
 def _ratio(schedule: Schedule, before: jax.Array, after: jax.Array) -> jax.Array:
-    """What a step of the schedule multiplies by; 1 where it has come to 0, which nothing brings back."""
+    """The factor of one schedule step; 1 once the schedule has reached 0, which no factor brings back."""
     value = jnp.asarray(schedule(before), float)
     return jnp.where(value == 0, 1.0, schedule(after) / jnp.where(value == 0, 1.0, value))

@@ -19,7 +19,7 @@ class TorchRadamState(NamedTuple):
     Attributes:
         count: int32 scalar, the steps done.
         mu: the gradients' decayed mean (torch's ``exp_avg``), a tree like the parameters.
-        nu: that of their squares (``exp_avg_sq``).
+        nu: the decayed mean of their squares (``exp_avg_sq``).
     """
 
     count: jax.Array  # type: ignore[assignment]  # tuple has a method of this name
@@ -45,7 +45,7 @@ def scale_by_torch_radam(b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-
     """
 
     def init(params: Any) -> TorchRadamState:
-        # Arrays of their own each: a state whose fields share them cannot be donated.
+        # Separate arrays: a state whose fields share arrays cannot be donated.
         zeros = partial(optax.tree.zeros_like, params)
         return TorchRadamState(count=jnp.zeros((), jnp.int32), mu=zeros(), nu=zeros())
 
@@ -69,10 +69,10 @@ def scale_by_torch_radam(b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-
 
 
 def moving_average_length(decay: Number, count: jax.Array) -> jax.Array:
-    """ρₜ = 2 / (1 − b) − 1 − 2t · bᵗ / (1 − bᵗ), the length of the simple moving average that is like a decayed one.
+    """ρₜ = 2 / (1 − b) − 1 − 2t · bᵗ / (1 − bᵗ), the length of the simple moving average equivalent to a decayed one.
 
-    Both terms are near 2 / (1 − b), their difference near t: taken as they stand, float32 loses 1e-4 of it for
-    b = 0.999, and for 0.9999 takes the fifth step for tractable. With s = −log b and the Langevin function
+    Both terms are near 2 / (1 − b), their difference near t: evaluated directly, float32 loses 1e-4 of it for
+    b = 0.999, and for 0.9999 considers the fifth step tractable. With s = −log b and the Langevin function
     L(y) = coth y − 1/y it is  t · (1 − L(ts / 2)) + L(s / 2).
 
     Args:

@@ -1,4 +1,4 @@
-"""torch.optim.Rprop: steps that look at the gradients' signs alone."""
+"""torch.optim.Rprop: steps that depend only on the gradients' signs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class TorchRpropState(NamedTuple):
 
     Attributes:
         count: int32 scalar, the steps done.
-        prev: the gradients of the step before, 0 where the sign had turned; a tree like the parameters.
-        step_size: what each parameter moved by last, in units of the parameter; a tree like them.
+        prev: the previous step's gradients, 0 where the sign had changed; a tree like the parameters.
+        step_size: the last step size of each parameter, in units of the parameter; a tree like them.
     """
 
     count: jax.Array  # type: ignore[assignment]  # tuple has a method of this name
@@ -31,18 +31,18 @@ def torch_rprop(
     etas: tuple[Number, Number] = (0.5, 1.2),
     step_sizes: tuple[Number, Number] = (1e-6, 50),
 ) -> optax.GradientTransformation:
-    """torch.optim.Rprop's whole update, its sign included.
+    """torch.optim.Rprop's whole update, including its sign.
 
         η = etas[1] where g · g′ > 0, etas[0] where g · g′ < 0, 1 where it is 0      (g′: the gradient kept last)
         size ← clip(size · η),  g ← 0 where g · g′ < 0,  update  −sign(g) · size,  g′ ← g
 
-    Source: ``torch/optim/rprop.py``, ``_single_tensor_rprop``. `optax.rprop` returns the update of the step before, 0
+    Source: ``torch/optim/rprop.py``, ``_single_tensor_rprop``. `optax.rprop` returns the previous step's update, 0
     at first: 12 % off after 60 steps of random gradients. In float16 torch's product g · g′ underflows to 0 for
-    gradients below 2e-4, and their sizes stay as they are; here they do not.
+    gradients below 2e-4, and their sizes do not change; here they do.
 
     Args:
-        learning_rate: the first step size; read by ``init`` alone, as in torch.
-        etas: what a size is multiplied by where the sign turned, and where it stayed.
+        learning_rate: the initial step size; read only by ``init``, as in torch.
+        etas: the factors of a size where the sign changed, and where it did not.
         step_sizes: the smallest size and the largest.
     """
     shrink, grow = etas
@@ -59,7 +59,7 @@ def torch_rprop(
             eta = jnp.where(turned, shrink, jnp.where(agreement > 0, grow, 1))
             size = jnp.clip(size * eta, smallest, largest)
             kept = jnp.where(turned, 0, gradient)
-            # Not jnp.sign: torch's sign of what is no number is 0.
+            # Not jnp.sign: torch's sign of NaN is 0.
             return jnp.where(kept > 0, -size, jnp.where(kept < 0, size, 0)), kept, size
 
         updates, prev, size = map_leaves(step, gradients, (state.prev, state.step_size))

@@ -13,7 +13,7 @@ Number = float | jax.Array
 
 
 def log_decay(decay: Number) -> Number:
-    """log(decay), −∞ for 0: a number's in double precision, which its float32 no longer has near 1."""
+    """log(decay), −∞ for 0; for a Python number in double precision, since float32 loses it near 1."""
     if isinstance(decay, (int, float)):
         return math.log(decay) if decay > 0 else -math.inf
     return jnp.log(decay)
@@ -30,5 +30,5 @@ def bias_correction(decay: Number, count: jax.Array) -> jax.Array:
 
 
 def learning_rate_at(learning_rate: optax.ScalarOrSchedule, count: jax.Array) -> Number:
-    """A schedule's learning rate at ``count`` (0 for the first step), or the one that it is."""
+    """Return a schedule's learning rate at ``count`` (0 for the first step), or the constant one."""
     return learning_rate(count) if callable(learning_rate) else learning_rate

@@ -1,6 +1,7 @@
 """torch's line search: torch/optim/lbfgs.py, ``_strong_wolfe`` and ``_cubic_interpolate``.
 
-torch evaluates the function in three places: at the first step, while it looks for a bracket, and while it narrows it.
+torch evaluates the function in three places: at the first step, while it searches for a bracket, and while it narrows
+it.
 Here it is one loop, in which the phase is part of the state, so that the function is traced and compiled once.
 """
 
@@ -17,7 +18,7 @@ ValueAndFlatGrad = Callable[[jax.Array], tuple[jax.Array, jax.Array]]
 
 
 class Point(NamedTuple):
-    """The function at a step length along the direction; two of them, stacked, are a bracket.
+    """The function at a step length along the direction; two of them, stacked, form a bracket.
 
     Attributes:
         t: the step length.
@@ -58,11 +59,11 @@ def strong_wolfe(
     tolerance_change: jax.typing.ArrayLike = 1e-9,
     max_ls: jax.typing.ArrayLike = 25,
 ) -> tuple[Point, jax.Array]:
-    """A step length with which the strong Wolfe conditions hold.
+    """Find a step length that satisfies the strong Wolfe conditions.
 
     loss(t) ≤ loss(0) + c1·t·slope(0), and |slope(t)| ≤ −c2·slope(0).
 
-    All scalars are of one dtype, and so are the vectors.
+    All scalars have one dtype, and so do the vectors.
 
     Args:
         evaluate: the function along the direction.
@@ -71,14 +72,14 @@ def strong_wolfe(
         loss: at 0.
         gradient: (n,), at 0.
         slope: at 0, below 0.
-        c1: the first condition's constant.
-        c2: the second's.
+        c1: the constant of the first condition.
+        c2: the constant of the second.
         tolerance_change: a bracket shorter than this (in the largest parameter's change) is not narrowed.
-        max_ls: the most evaluations after the first one.
+        max_ls: the maximum number of evaluations after the first one.
 
     Returns:
-        The point found, or the best of the bracket where evaluations or the bracket ran out, and how often the
-        function was evaluated (int32).
+        The point found, or the best of the bracket if evaluations or the bracket ran out, and the number of
+        evaluations (int32).
     """
     longest = jnp.abs(direction).max()
     start = Point(jnp.zeros_like(t), loss, gradient, slope)
@@ -90,7 +91,7 @@ def strong_wolfe(
         return jnp.abs(point.slope) <= -c2 * slope
 
     def look(search: _Search, point: Point) -> _Search:
-        """torch's first loop: go on until a minimum lies between."""
+        """torch's first loop: continue until a minimum is bracketed."""
         before = _at(search.bracket, 0)
         exhausted = search.iteration >= max_ls
         rises = insufficient(point) | ((search.iteration > 1) & (point.loss >= before.loss))
@@ -120,7 +121,7 @@ def strong_wolfe(
         return search._replace(running=~done, bracket=bracket, low=low)
 
     def narrow(search: _Search) -> _Search:
-        """The next step length within the bracket, unless there is none to make."""
+        """The next step length within the bracket, unless it is too short."""
         first, second = _at(search.bracket, 0), _at(search.bracket, 1)
         t = _cubic_interpolate(first, second, None)
         left, right = _minimum(first.t, second.t), _maximum(first.t, second.t)
@@ -153,19 +154,19 @@ def strong_wolfe(
 
 
 def dot(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Σ a·b in full precision, which by default is no accelerator's."""
+    """Σ a·b in full precision, which is not an accelerator's default."""
     return jnp.vdot(a, b, precision=jax.lax.Precision.HIGHEST)
 
 
 def _keep_looking(search: _Search) -> _Search:
-    """The newest point becomes the older one; a search that has ended keeps its bracket."""
+    """Replace the older point by the newest; a search that has ended keeps its bracket."""
     newest = _at(search.bracket, 1)
     older = _where(search.running, newest, _at(search.bracket, 0))
     return search._replace(bracket=_stack(older, newest))
 
 
 def _cubic_interpolate(a: Point, b: Point, bounds: tuple[jax.Array, jax.Array] | None) -> jax.Array:
-    """Where the cubic through two points, with their slopes, has its minimum, within the bounds (or the points)."""
+    """Minimize the cubic through two points, with their slopes, within the bounds (or the points)."""
     least, most = bounds if bounds is not None else (_minimum(a.t, b.t), _maximum(a.t, b.t))
     d1 = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
     square = d1**2 - a.slope * b.slope
@@ -173,12 +174,12 @@ def _cubic_interpolate(a: Point, b: Point, bounds: tuple[jax.Array, jax.Array] |
     right = b.t - (b.t - a.t) * ((b.slope + d2 - d1) / (b.slope - a.slope + 2 * d2))
     left = a.t - (a.t - b.t) * ((a.slope + d2 - d1) / (a.slope - b.slope + 2 * d2))
     minimum = _minimum(_maximum(jnp.where(a.t <= b.t, right, left), least), most)
-    # Where there is no minimum, and where the square is NaN.
+    # If there is no minimum, and if the square is NaN.
     return jnp.where(square >= 0, minimum, (least + most) / 2)
 
 
 def _minimum(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Python's min, which keeps the first unless the second is less: a NaN stays where it stands, or is passed by."""
+    """Python's min, which keeps the first unless the second is less: a first NaN stays, a second one is ignored."""
     return jnp.where(b < a, b, a)
 
 

@@ -1,4 +1,4 @@
-"""Weights: read, carry over through a mapping, write; both ways."""
+"""Reads weights, converts them through a mapping, and writes them; in both directions."""
 
 from port.weights.difference import largest_difference
 from port.weights.files import read_arrays, write_arrays

@@ -1,4 +1,4 @@
-"""What is noted of the tensors that go over: how many NaN they hold, and their fingerprints."""
+"""Records of the tensors that are converted: how many NaN they hold, and their fingerprints."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from port.weights.fingerprints import HASH, fingerprint
 from port.weights.not_finite import count_nan
 
 SMALL = 2**20
-"""Bytes of a tensor below which it is looked at on the spot: handing it over would take as long."""
+"""Smaller tensors, in bytes, are examined in the same thread: handing them to another would take as long."""
 
 Named = Iterable[tuple[str, np.ndarray]]
 
 
 @dataclass
 class Accounts:
-    """Looks at each tensor while it is written.
+    """Examines each tensor while it is written.
 
     Attributes:
-        entries: how many will be noted; the last is waited for, so that all is known before the result is whole.
-        check: is told the fingerprint of each of torch's tensors that comes back from Flax, before it is cast.
-        hash: of the fingerprints.
+        entries: the number of entries to note; the last is waited for, so that all is known before the result is done.
+        check: called with the fingerprint of each torch tensor that comes back from Flax, before it is cast.
+        hash: the fingerprints' hash.
         nan: tensors that hold NaN, and how many.
-        fingerprints: of torch's tensors that went over to Flax, as the way back will give them.
+        fingerprints: of the torch tensors that were converted to Flax, as the way back will return them.
     """
 
     entries: int
@@ -38,21 +38,21 @@ class Accounts:
     _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1), repr=False)
 
     def wait(self) -> None:
-        """Wait for the tensors that are looked at: they are in memory until then.
+        """Wait for the tensors that are being examined: they are in memory until then.
 
         Raises:
-            PortError: what ``check`` found.
+            PortError: raised by ``check``.
         """
         if self._looking is not None:
             looking, self._looking = self._looking, None
             looking.result()
 
     def note(self, sources: Named, torchs: Callable[[], Named]) -> None:
-        """Look at an entry's tensors.
+        """Examine an entry's tensors.
 
         Args:
             sources: as they were read.
-            torchs: gives those on torch's side.
+            torchs: returns those on torch's side.
         """
         nbytes = 0
         for name, array in sources:

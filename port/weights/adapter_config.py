@@ -1,4 +1,4 @@
-"""What a PEFT folder's ``adapter_config.json`` says of a LoRA adapter: its modules, their ranks and scalings."""
+"""Reads a LoRA adapter's ``adapter_config.json`` in a PEFT folder: its modules, their ranks and scalings."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from port.weights.adapter_folder import CONFIG
 ALL_LINEAR = "all-linear"
 OTHERWISE = {
     "use_dora": "DoRA, which scales each row of the sum",
-    "lora_bias": "a bias of lora_B's own",
-    "target_parameters": "parameters that are no module's weight",
+    "lora_bias": "a bias of lora_B",
+    "target_parameters": "parameters that are not a module's weight",
     "trainable_token_indices": "rows of an embedding that are trained alone",
-    "layer_replication": "layers that are there several times",
-    "alora_invocation_tokens": "an adapter that some tokens switch on",
+    "layer_replication": "layers that are repeated",
+    "alora_invocation_tokens": "an adapter that some tokens activate",
     "use_qalora": "inputs that are pooled before lora_A",
-    "use_bdlora": "factors of diagonal blocks",
+    "use_bdlora": "block-diagonal factors",
     "arrow_config": "several adapters, chosen token by token",
     "kasa_config": "KaSA, which has a diagonal between the factors",
-    "monteclora_config": "factors that are drawn",
+    "monteclora_config": "factors that are sampled",
     "velora_config": "inputs that are compressed",
 }
-"""What a config may ask for that is another function than ``W x + scaling · B A x``."""
+"""Options that compute something other than ``W x + scaling · B A x``."""
 OWN_START = ("gaussian", "eva", "orthogonal")
-"""Ways to start the factors that leave the model's own weights as they are."""
+"""Initializations of the factors that do not change the model's own weights."""
 _LARGEST = 10_000_000  # bytes
 
 
@@ -39,19 +39,19 @@ class AdapterConfig:
     """A LoRA adapter's config.
 
     Attributes:
-        rank: where nothing else is said.
-        alpha: likewise; the scaling is alpha / rank.
-        ranks: pattern of a module's path → its own rank.
-        alphas: likewise.
+        rank: the default rank.
+        alpha: the default alpha; the scaling is alpha / rank.
+        ranks: pattern of a module's path → its rank.
+        alphas: pattern of a module's path → its alpha.
         by_root: whether the scaling is alpha / √rank (rsLoRA).
-        targets: a module's path, or how it ends; or a regular expression for the whole path.
-        excluded: likewise, of modules that are not adapted.
-        some_layers: whether the targets are those of some layers alone.
-        saved: how the paths of modules end that the adapter holds whole (``modules_to_save``).
+        targets: a module's path, or its end; or a regular expression for the whole path.
+        excluded: likewise, for modules that are not adapted.
+        some_layers: whether the targets are only those of some layers.
+        saved: the ends of the paths of modules that the adapter stores whole (``modules_to_save``).
         transposed: whether the weights are (in, out), as GPT-2's are (``fan_in_fan_out``).
-        dropout: of what goes into A, in training.
-        text: the file, as it is.
-        origin: the file's name, for messages.
+        dropout: the rate on the input of A, in training.
+        text: the file's text.
+        origin: the file's name, for error messages.
     """
 
     rank: int
@@ -73,12 +73,12 @@ class AdapterConfig:
         return _by_pattern(self.ranks, path, self.rank)
 
     def scaling_of(self, path: str) -> float:
-        """What the product of one module's factors is multiplied by."""
+        """The factor of the product of one module's factors."""
         rank = self.rank_of(path)
         return _by_pattern(self.alphas, path, self.alpha) / (sqrt(rank) if self.by_root else rank)
 
     def is_target(self, path: str) -> bool | None:
-        """Whether a module with a weight is one that the adapter is of; None where the config does not tell."""
+        """Whether the adapter covers a module with a weight; None if the config does not say."""
         if self.targets is None or self.targets == ALL_LINEAR or self.some_layers:
             return None
         is_saved = any(re.match(rf"(^|.*\.){name}($|\..*)", path) for name in self.saved)
@@ -89,8 +89,8 @@ def read_adapter_config(folder: Path) -> AdapterConfig:
     """Read a folder's ``adapter_config.json``.
 
     Raises:
-        BrokenWeights: it is not there, or cannot be read.
-        UsageError: it is no LoRA's, or one's that computes something else.
+        BrokenWeights: the file is missing, or cannot be read.
+        UsageError: it is not for LoRA, or for a variant that computes something else.
     """
     path = folder / CONFIG
     try:
@@ -107,30 +107,30 @@ def read_adapter_config(folder: Path) -> AdapterConfig:
 
 
 def adapter_config_from(text: str, origin: str) -> AdapterConfig:
-    """The config that a file holds.
+    """Parse an adapter's config.
 
     Args:
-        text: of the file.
-        origin: the file, for messages.
+        text: the file's text.
+        origin: the file, for error messages.
 
     Raises:
-        BrokenWeights: it cannot be understood.
-        UsageError: it is no LoRA's, or one's that computes something else.
+        BrokenWeights: the text is invalid.
+        UsageError: it is not for LoRA, or for a variant that computes something else.
     """
     try:
         told = json.loads(text)
         if not isinstance(told, dict):
-            raise ValueError("it is a table of settings")
+            raise ValueError("it must be a table of settings")
         if str(told.get("peft_type")).upper() != "LORA":
-            raise UsageError(f"{origin}: LoRA's adapters are read, and this one's peft_type is {told.get('peft_type')}")
+            raise UsageError(f"{origin}: only LoRA adapters are read, but its peft_type is {told.get('peft_type')}")
         if asked := [f"{name} ({why})" for name, why in OTHERWISE.items() if told.get(name)]:
-            raise UsageError(f"{origin} asks for what is not read here: {'; '.join(asked)}")
+            raise UsageError(f"{origin} uses what is not supported here: {'; '.join(asked)}")
         start = told.get("init_lora_weights")
         if isinstance(start, str) and start not in OWN_START:
             raise UsageError(
                 f"{origin}: init_lora_weights = {start!r} changes the model's own weights before the adapter is added. "
-                "Save the adapter with PEFT's path_initial_model_for_weight_conversion; or, where the weights that are "
-                "given are the changed ones, set it to true"
+                "Save the adapter with PEFT's path_initial_model_for_weight_conversion; or, if the weights that are "
+                "passed are the changed ones, set it to true"
             )
         return _config(told, text, origin)
     except UsageError:
@@ -166,13 +166,13 @@ def _meets(names: tuple[str, ...] | str, path: str) -> bool:
 
 
 def _by_pattern(table: Mapping[str, Any], path: str, otherwise: Any) -> Any:
-    """What the first pattern says that the path's end meets."""
+    """The value for the first pattern that matches the path's end."""
     return next((told for name, told in table.items() if re.match(rf"(.*\.)?({name})$", path)), otherwise)
 
 
 def _rank(name: str, value: Any) -> int:
     if type(value) is not int or value < 1:
-        raise ValueError(f"a rank is a whole number from 1 on, got {name} = {value!r}")
+        raise ValueError(f"a rank must be a whole number of at least 1, got {name} = {value!r}")
     return value
 
 
@@ -185,14 +185,14 @@ def _number(name: str, value: Any) -> float:
 def _switch(told: dict[str, Any], name: str) -> bool:
     value = told.get(name) or False
     if not isinstance(value, bool):
-        raise ValueError(f"{name} is true or false, got {value!r}")
+        raise ValueError(f"{name} must be true or false, got {value!r}")
     return value
 
 
 def _table(told: dict[str, Any], name: str) -> dict[str, Any]:
     value = told.get(name) or {}
     if not isinstance(value, dict):
-        raise ValueError(f"{name} is a table of modules' paths, got {value!r}")
+        raise ValueError(f"{name} must be a table of modules' paths, got {value!r}")
     return value
 
 
@@ -215,5 +215,5 @@ def _saved(value: Any) -> tuple[str, ...]:
 
 def _list(value: Iterable[Any], name: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise ValueError(f"{name} is a list of names, got {value!r}")
+        raise ValueError(f"{name} must be a list of names, got {value!r}")
     return tuple(value)

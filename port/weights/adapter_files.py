@@ -1,4 +1,4 @@
-"""A PEFT folder: a LoRA adapter's config and its tensors, each with the module that it is of. Nothing is unpickled."""
+"""Reads a PEFT folder: a LoRA adapter's config and its tensors, each with its module. Nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Factors:
     """The adapter of one module.
 
     Attributes:
-        path: the module's, in the model that is adapted.
+        path: the module's path, in the adapted model.
         down: the name of A's tensor in the file, of shape (rank, in, …).
-        up: of B's, (out, rank, …).
-        scaling: of their product.
-        rank: as the config says.
-        is_embedding: whether it is of an embedding's table, which is (in, out).
+        up: the name of B's tensor, (out, rank, …).
+        scaling: the factor of their product.
+        rank: the rank in the config.
+        is_embedding: whether it adapts an embedding's table, which is (in, out).
     """
 
     path: str
@@ -51,13 +51,13 @@ class Factors:
 
 @dataclass(frozen=True)
 class Adapter:
-    """A LoRA adapter; of its tensors nothing has been read.
+    """A LoRA adapter; its tensors have not been read.
 
     Attributes:
-        config: what it says of itself.
+        config: its config.
         tensors: under their names in the file.
         factors: of each module that it adapts.
-        whole: a name of the model's → the tensor that takes its place: what ``modules_to_save`` and ``bias`` train.
+        whole: a name in the model → the tensor that replaces it: what ``modules_to_save`` and ``bias`` train.
     """
 
     config: AdapterConfig
@@ -66,7 +66,7 @@ class Adapter:
     whole: dict[str, str]
 
     def missing(self, names: dict[str, tuple[int, ...]]) -> list[str]:
-        """The modules that the config says are adapted, and the file has nothing of.
+        """The modules that the config lists as adapted, but that the file has nothing for.
 
         Args:
             names: of the model's tensors, with their shapes.
@@ -80,12 +80,12 @@ class Adapter:
 
 @contextmanager
 def opened_adapter(source: Path | str) -> Iterator[Adapter]:
-    """Open a PEFT folder, or the file of Flax's factors that was made of one.
+    """Open a PEFT folder, or a file of Flax factors that was made from one.
 
     Raises:
-        BrokenWeights: one of its files is not there or cannot be read.
-        UsageError: it is no LoRA's, or one's that computes something else.
-        WeightsMismatch: tensors that are not what the config says, or not LoRA's; all of them.
+        BrokenWeights: one of its files is missing or cannot be read.
+        UsageError: it is not for LoRA, or for a variant that computes something else.
+        WeightsMismatch: tensors that contradict the config, or are not LoRA's; all of them.
     """
     folder = Path(source)
     if folder.is_file() or (folder.is_dir() and is_orbax(folder)):
@@ -101,12 +101,12 @@ def opened_adapter(source: Path | str) -> Iterator[Adapter]:
 
 
 def _converted(variables: Source) -> Adapter:
-    """The adapter that a file of Flax's factors was made of, with the values that they have now."""
+    """The adapter that a file of Flax factors was made from, with their current values."""
     record = variables.record
     if record is None or not record.adapter:
         raise UsageError(
-            f"{variables.origin} does not say that it is an adapter: expected a folder of PEFT's, or what port convert "
-            "made of one"
+            f"{variables.origin} does not say that it is an adapter: expected a PEFT folder, or a file that port "
+            "convert made from one"
         )
     tensors = variables.in_collections(lambda collection: collection != TORCH_ONLY)
     back = [entry.inverse() for entry in record.carried]
@@ -118,7 +118,7 @@ def _converted(variables: Source) -> Adapter:
 
 
 def check_adapter(config: str, tensors: Table[str, TensorInfo]) -> None:
-    """See that tensors that are to be written are what the adapter's config says.
+    """Check that the tensors to be written match the adapter's config.
 
     Args:
         config: the text of ``adapter_config.json``.
@@ -132,10 +132,10 @@ def check_adapter(config: str, tensors: Table[str, TensorInfo]) -> None:
 
 
 def adapter_of(config: AdapterConfig, tensors: Source) -> Adapter:
-    """The adapter that tensors under PEFT's names are.
+    """Build the adapter from tensors under PEFT's names.
 
     Raises:
-        WeightsMismatch: tensors that are not what the config says, or not LoRA's; all of them.
+        WeightsMismatch: tensors that contradict the config, or are not LoRA's; all of them.
     """
     found: dict[tuple[str, bool], dict[str, str]] = {}
     whole: dict[str, str] = {}
@@ -147,7 +147,7 @@ def adapter_of(config: AdapterConfig, tensors: Source) -> Adapter:
         elif ".lora_" in inner:
             wrong.append(f"unexpected: {name}: no lora_A.weight, lora_B.weight, lora_embedding_A or lora_embedding_B")
         elif ".original_module." in inner or inner.replace(".modules_to_save.", ".") in whole:
-            continue  # with bias = "all" PEFT saves a whole module's bias thrice: the model's, and its own twice
+            continue  # with bias = "all" PEFT saves a whole module's bias three times: the model's, and its own twice
         else:
             whole[inner.replace(".base_layer.", ".").replace(".modules_to_save.", ".")] = name
         if inner == name:

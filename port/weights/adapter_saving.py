@@ -1,4 +1,4 @@
-"""`port.save_adapter`: LoRA's factors of an nnx model as a PEFT folder. Imports no torch."""
+"""`port.save_adapter`: saves the LoRA factors of an nnx model as a PEFT folder. Imports no torch."""
 
 from __future__ import annotations
 
@@ -34,28 +34,26 @@ def save_adapter(
     mapping: Mapping | Path | str | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write the LoRA adapter that an nnx model holds as a PEFT folder, which ``peft`` loads; whole or not at all.
+    """Write an nnx model's LoRA adapter as a PEFT folder, which ``peft`` loads; atomically.
 
     Args:
         module: a model with `port.nn.LoRA`, `nnx.LoRA` or `nnx.LoRALinear` in it.
-        folder: of PEFT's.
-        like: the PEFT folder that the adapter was loaded from: its config is taken along, and what it holds whole.
-        saved: without ``like``, paths in the torch model of modules that the adapter holds whole.
+        folder: the PEFT folder to write.
+        like: the PEFT folder that the adapter was loaded from, to copy its config, and what it stores whole.
+        saved: without ``like``, paths in the torch model of modules that the adapter stores whole.
         base: without ``like``, the name of the model that is adapted, or its folder.
-        mapping: from torch's keys to the model's paths without its adapter, where the model itself does not tell them;
+        mapping: from torch's keys to the model's paths without its adapter, if the model itself does not define them;
             or its file.
-        overwrite: whether an adapter that is there already is replaced.
+        overwrite: whether to replace an existing adapter.
 
     Raises:
-        UsageError: a model without an adapter; a place that is taken.
-        WeightsMismatch: the model's adapter is not the one that ``like`` says; all that differs.
+        UsageError: the model has no adapter; ``folder`` exists.
+        WeightsMismatch: the model's adapter differs from ``like``; lists all differences.
         BrokenWeights: the folder cannot be written.
     """
     places = lora_places(module)
     if not places:
-        raise UsageError(
-            "the model holds no nnx.LoRA, and so no adapter: port.load(…, adapter=…, merge=False) puts one in"
-        )
+        raise UsageError("the model has no nnx.LoRA, and so no adapter: port.load(…, adapter=…, merge=False) adds one")
     torchs = between(None, guide_without(module, places), rename=_whole(mapping))
     values = {without(path, places): array for path, array in variables_of(module).items()}
     modules: dict[str, LoRAPlace] = {}
@@ -82,41 +80,41 @@ def save_adapter(
 def _whole(mapping: Mapping | Path | str | None) -> Mapping | None:
     whole = None if mapping is None else rules_of(mapping)
     if whole is not None and not isinstance(whole, Mapping):
-        raise UsageError(f"{mapping} holds rules, and not the whole mapping that is needed here")
+        raise UsageError(f"{mapping} has rules, but the whole mapping is needed here")
     return whole
 
 
 def _anew(
     torchs: Mapping, modules: dict[str, LoRAPlace], saved: Sequence[str], base: str | None
 ) -> tuple[dict[str, str], str]:
-    """What the adapter holds whole, and its config, where no folder says them."""
+    """What the adapter stores whole, and its config, if no folder defines them."""
     names = [name for entry in torchs.entries for name in entry.sources]
-    if absent := [path for path in saved if not any(_is_of([path], name) for name in names)]:
-        raise WeightsMismatch(f"the model has no {', '.join(absent)}, which the adapter is to hold whole")
+    if absent := [path for path in saved if not any(_is_within([path], name) for name in names)]:
+        raise WeightsMismatch(f"the model has no {', '.join(absent)}, which the adapter should store whole")
     told = {path: (place.rank, place.scaling) for path, place in modules.items()}
     others = {name.rpartition(".")[0] for name in names}
     dropout = max(getattr(getattr(place.lora, "dropout", None), "rate", 0.0) for place in modules.values())
     config = new_adapter_config(told, others, saved=saved, base=base, dropout=dropout)
-    return {name: PREFIX + name for name in names if _is_of(saved, name)}, config
+    return {name: PREFIX + name for name in names if _is_within(saved, name)}, config
 
 
 def _torch_paths(torchs: Mapping, place: LoRAPlace) -> list[str]:
-    """The path in the torch model of a module that is adapted; of each of several, where it is a stack of them."""
+    """The path in the torch model of an adapted module; of each of several, if it is a stack of them."""
     for entry in torchs.entries:
         is_one = entry.moves == TURNED or entry.moves == (*TURNED, Stack(0, len(entry.sources)))
         if entry.targets == (f"{place.path}.kernel",) and is_one and all(n.endswith(".weight") for n in entry.sources):
             return [name.removesuffix(".weight") for name in entry.sources]
     raise WeightsMismatch(
-        f"{place.path}: its kernel is no weight of torch modules', and PEFT has no name for its adapter"
+        f"{place.path}: its kernel is not a weight of torch modules, and PEFT has no name for its adapter"
     )
 
 
-def _is_of(paths: Sequence[str], name: str) -> bool:
+def _is_within(paths: Sequence[str], name: str) -> bool:
     return any(name.startswith(f"{path}.") for path in paths)
 
 
 def _taken(torchs: Mapping, values: Arrays, taken: dict[str, str]) -> Arrays:
-    """Torch's tensors that the adapter holds whole, under their names in its file."""
+    """Torch's tensors that the adapter stores whole, under their names in its file."""
     made: Arrays = {}
     for entry in torchs.entries:
         if not set(entry.sources) & set(taken):
@@ -126,7 +124,7 @@ def _taken(torchs: Mapping, values: Arrays, taken: dict[str, str]) -> Arrays:
             if name in taken:
                 made[taken[name]] = np.ascontiguousarray(array)
     if absent := sorted(name for name, inner in taken.items() if inner not in made):
-        raise WeightsMismatch(f"the model has no {', '.join(absent)}, which the adapter holds whole")
+        raise WeightsMismatch(f"the model has no {', '.join(absent)}, which the adapter stores whole")
     return made
 
 
@@ -138,8 +136,8 @@ def _check_like(adapter: Adapter, modules: dict[str, LoRAPlace]) -> None:
         place, factors = modules[path], there[path]
         if (place.rank, place.scaling) != (factors.rank, factors.scaling):
             wrong.append(
-                f"{path} is of rank {place.rank} and scaled by {place.scaling:g} in the model, of rank {factors.rank} "
-                f"and by {factors.scaling:g} in the folder"
+                f"{path} has rank {place.rank} and scaling {place.scaling:g} in the model, rank {factors.rank} "
+                f"and scaling {factors.scaling:g} in the folder"
             )
     if wrong:
         raise WeightsMismatch(

@@ -1,4 +1,4 @@
-"""A PEFT folder by itself: its tensors and where they go in the Flax model, which holds them beside its weights."""
+"""Converts a PEFT folder alone: its tensors, and their paths in a Flax model that holds them beside its weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from port.weights.tensors import Checkpoint
 
 
 def folder_of_adapter(source: Any) -> Path | None:
-    """The PEFT folder that is to be converted, or whose weights are; None where it is something else."""
+    """The PEFT folder that is to be converted, or whose weights are; None for anything else."""
     if isinstance(source, Checkpoint):
         return source.path.parent if source.path.name in FILES and is_adapter(source.path.parent) else None
     is_folder = isinstance(source, str | Path) and is_adapter(source)
@@ -26,20 +26,20 @@ def folder_of_adapter(source: Any) -> Path | None:
 
 
 def adapter_transfer(adapter: Adapter, options: Options) -> Transfer:
-    """How an adapter goes over, beside the weights that it is of.
+    """Determine how an adapter is converted, beside the weights that it adapts.
 
     Args:
-        adapter: of a model.
+        adapter: a model's adapter.
         options: the model, without its adapter.
 
     Raises:
-        WeightsMismatch: modules that the model has not, or that are no linear layers there; all of them.
-        UsageError: no Flax model.
+        WeightsMismatch: modules that the model lacks, or that are not linear layers there; all of them.
+        UsageError: there is no Flax model.
     """
     torch, flax = options.guides
     if flax is None:
         raise UsageError(
-            f"{Path(adapter.config.origin).parent} is an adapter: give the Flax model that it is "
+            f"{Path(adapter.config.origin).parent} is an adapter: pass the Flax model that it is "
             "kept beside (--flax module:name), or the weights to merge it into (port convert WEIGHTS --adapter FOLDER)"
         )
     mapping = between(torch, flax, rename=options.rules, fold=options.fold)
@@ -47,7 +47,7 @@ def adapter_transfer(adapter: Adapter, options: Options) -> Transfer:
     whole = Mapping(tuple(_of_adapter(entry, adapter) for entry in entries))
     known = {source for entry in entries for source in entry.sources}
     if lost := sorted(set(adapter.whole) - known):
-        raise WeightsMismatch(f"the model has no {', '.join(lost)}, which the adapter holds whole")
+        raise WeightsMismatch(f"the model has no {', '.join(lost)}, which the adapter stores whole")
     factors: list[Entry] = []
     for path, layer in adapted_layers(mapping, adapter, flax).items():
         factors += factor_entries(layer, (joined(path, "lora_a"), joined(path, "lora_b")), adapter)
@@ -59,7 +59,7 @@ def adapter_transfer(adapter: Adapter, options: Options) -> Transfer:
 
 
 def _of_adapter(entry: Entry, adapter: Adapter) -> Entry:
-    """An entry of the model's, of the adapter's tensors."""
+    """The model's entry for tensors of the adapter."""
     if lacking := [source for source in entry.sources if source not in adapter.whole]:
-        raise WeightsMismatch(f"{entry}: the adapter holds a part of it alone, without {', '.join(lacking)}")
+        raise WeightsMismatch(f"{entry}: the adapter has only a part of it, without {', '.join(lacking)}")
     return replace(entry, sources=tuple(adapter.whole[source] for source in entry.sources))

@@ -1,4 +1,4 @@
-"""LoRA's adapters merged into the weights of the model that they adapt, on torch's side, each when it is asked for."""
+"""Merges LoRA adapters into the weights of the model that they adapt, on torch's side, one tensor at a time."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from port.weights.sources import Source
 
 
 def adapted(base: Source, folder: Path | str | None, files: ExitStack) -> Source:
-    """A model's tensors with an adapter merged that a PEFT folder holds; as they are, without one.
+    """Merge an adapter from a PEFT folder into a model's tensors; without one, return them unchanged.
 
     Args:
         base: torch's state dict.
-        folder: PEFT's.
-        files: holds the adapter open.
+        folder: the PEFT folder.
+        files: keeps the adapter's files open.
 
     Raises:
-        PortError: as `opened_adapter` and `merged`.
+        PortError: as for `opened_adapter` and `merged`.
     """
     return base if folder is None else merged(base, files.enter_context(opened_adapter(folder)))
 
 
 def merged(base: Source, adapter: Adapter) -> Source:
-    """A model's tensors, those that an adapter is of as they are with it: ``W + scaling · B A``.
+    """Return a model's tensors with an adapter merged: ``W + scaling · B A``.
 
-    Read a tensor at a time, or a part of one where both files give parts.
+    Reads one tensor at a time, or a part of one if both files can read parts.
 
     Args:
         base: torch's state dict.
-        adapter: of this model.
+        adapter: an adapter of this model.
 
     Raises:
-        WeightsMismatch: tensors of the adapter that the model has no place for, modules that its config names and that
-            it has nothing of, shapes that do not fit; all of them.
-        UsageError: Flax variables.
+        WeightsMismatch: tensors of the adapter that do not exist in the model, modules that its config names but that
+            it has nothing for, shapes that do not fit; all of them.
+        UsageError: ``base`` is Flax variables.
     """
     base = base.without_prefixes(meant_by(adapter))
     check_fits(base, adapter)
@@ -53,38 +53,38 @@ def merged(base: Source, adapter: Adapter) -> Source:
 
 
 def _pool(base: Source, adapter: Adapter) -> Source:
-    """The model's tensors and the factors; what the adapter holds whole in the place of the model's own."""
+    """The model's tensors and the factors; tensors that the adapter stores whole replace the model's."""
     inner = {name: own for own, name in adapter.whole.items()}
     own = base.renamed({name: name for name in base if name not in adapter.whole})
     return own.beside(adapter.tensors.renamed({name: inner.get(name, name) for name in adapter.tensors}))
 
 
 def adapted_whole(base: Source, adapter: Adapter) -> Source:
-    """A model's tensors, those that an adapter holds whole in the place of its own; the others as they are."""
+    """Replace the tensors that an adapter stores whole; the others are unchanged."""
     return made(_pool(base, adapter), {}, base)
 
 
 def meant_by(adapter: Adapter) -> list[str]:
-    """The names of the model's tensors that an adapter speaks of."""
+    """The names of the model's tensors that an adapter covers."""
     return [*(factors.weight for factors in adapter.factors), *adapter.whole]
 
 
 def check_fits(base: Source, adapter: Adapter) -> None:
-    """See that an adapter is of a model with these tensors.
+    """Check that an adapter fits a model with these tensors.
 
     Raises:
-        WeightsMismatch: what it has too much, too little, or in other shapes; all of it.
-        UsageError: Flax variables.
+        WeightsMismatch: everything unexpected, missing, or mis-shaped.
+        UsageError: ``base`` is Flax variables.
     """
     if base.is_flax:
         raise UsageError(
-            f"{base.origin}: these are Flax variables, and an adapter of PEFT's speaks of torch's names: give the "
+            f"{base.origin}: these are Flax variables, but a PEFT adapter uses torch's names: pass the "
             "torch weights that it was trained on"
         )
     wrong = []
     for name in meant_by(adapter):
         if name not in base:
-            wrong.append(f"unexpected: an adapter of {name}, which the model has not{nearest(name, base.tensors)}")
+            wrong.append(f"unexpected: an adapter of {name}, which the model lacks{nearest(name, base.tensors)}")
     for path in adapter.missing(base.shapes):
         wrong.append(f"missing: the adapter of {path}, which target_modules in {adapter.config.origin} names")
     shapes = _pool(base, adapter).shapes
@@ -103,11 +103,11 @@ def check_fits(base: Source, adapter: Adapter) -> None:
 
 
 def entry_of(factors: Factors, shape: tuple[int, ...], transposed: bool) -> Entry:
-    """From a weight and its factors to the weight that both make.
+    """The entry that maps a weight and its factors to the merged weight.
 
     Args:
-        factors: of a module.
-        shape: of its weight.
+        factors: a module's factors.
+        shape: the shape of its weight.
         transposed: whether weights of two axes are (in, out).
     """
     moves: tuple[Move, ...] = (Merge(factors.scaling),)

@@ -1,4 +1,4 @@
-"""Several JAX processes that go on together or not at all: what one finds wrong, all hear of."""
+"""Agreement between JAX processes: all continue or none; an error in one is reported by all."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from port.errors import BrokenWeights, PortError, WeightsMismatch
 
 
 def agree(error: Exception | None, seen: str) -> None:
-    """Go on if no process found anything wrong, and all see the same. Every process calls this at the same point.
+    """Continue if no process found anything wrong, and all see the same. Every process calls this at the same point.
 
     Args:
-        error: what this process found wrong.
-        seen: what it sees of that which is to be the same for all.
+        error: the error of this process, if any.
+        seen: what must be the same for all processes.
 
     Raises:
-        PortError: what this process or others found wrong, with their numbers. Of one process alone, its own error.
+        PortError: the errors of this or other processes, with their numbers; for a single process, its own error.
         WeightsMismatch: the processes do not see the same.
     """
     import jax
@@ -35,13 +35,13 @@ def agree(error: Exception | None, seen: str) -> None:
     if len(set(views)) > 1:
         different = [str(number) for number, view in enumerate(views) if view != views[0]]
         raise WeightsMismatch(
-            f"process {', '.join(different)} sees other weights than process 0: all are to read the same files. "
+            f"process {', '.join(different)} sees other weights than process 0: all must read the same files. "
             "Nothing is loaded, in any process"
         )
 
 
 def _class(kind: str) -> type[PortError] | None:
-    """A class of ours by its name; None for another one."""
+    """One of our error classes by name; None for others."""
     found = getattr(errors, kind, None)
     return found if isinstance(found, type) and issubclass(found, PortError) else None
 

@@ -1,4 +1,4 @@
-"""Tensors that are made one ahead: the next is read and moved while one is written."""
+"""Makes tensors one ahead: the next is read and moved while one is written."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import numpy as np
 from port.weights.tensors import Tensor
 
 AHEAD = 2**27
-"""Bytes that are read ahead, at most. What was read and what is made of it, twice this in all, fit beside the tensor
+"""The most bytes to read ahead. What was read and what is made of it, twice this in all, fit beside the tensor
 that is being written into twice the largest tensor and 200 MB."""
 
 
 @contextmanager
 def made_ahead(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    """The same tensors, to be read in their order; whenever one is read, a thread begins to make the next.
+    """Wrap tensors that are read in order: whenever one is read, a thread begins to make the next.
 
-    That one thread makes all of them, one after the other. A tensor that needs more than `AHEAD` bytes is made only
-    when it is read: the one before it may be out of memory by then.
+    A single thread makes them all, one after the other. A tensor that needs more than `AHEAD` bytes is made only when
+    it is read: the one before it may be out of memory by then.
     """
     with ThreadPoolExecutor(1) as thread:
         coming: dict[int, Future[np.ndarray]] = {}

@@ -1,4 +1,4 @@
-"""A part of an array that lies in a mapped file, copied into memory of its own; the file's pages are let go."""
+"""Copies a part of an array in a mapped file into separate memory, and releases the file's pages."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from port.moves import Box
 from port.moves.boxes import cut
 
 ALIGNED = 64
-"""Bytes: from such a boundary XLA's CPU takes an array as it is, and copies it from any other."""
+"""Bytes: XLA's CPU backend uses arrays with this alignment as they are, and copies others."""
 _PAGES = mmap.ALLOCATIONGRANULARITY
 
 
 def copied_box(mapped: mmap.mmap, array: np.ndarray, box: Box, begin: int) -> np.ndarray:
-    """A part of an array over a mapped file.
+    """Copy a part of an array in a mapped file.
 
     Args:
         mapped: the file.
-        array: over it.
-        box: of the array.
-        begin: the byte of the file where the array begins.
+        array: the array over it.
+        box: the part.
+        begin: the array's offset in the file, in bytes.
     """
     copy = copied(cut(array, box))
-    # The pages stay in the system's cache, and are this process's no more.
+    # The pages stay in the system's cache, but no longer belong to this process.
     first = begin - begin % _PAGES
     if hasattr(mmap, "MADV_DONTNEED") and array.nbytes:
         mapped.madvise(mmap.MADV_DONTNEED, first, begin + array.nbytes - first)
@@ -33,14 +33,14 @@ def copied_box(mapped: mmap.mmap, array: np.ndarray, box: Box, begin: int) -> np
 
 
 def copied(array: np.ndarray) -> np.ndarray:
-    """A copy in C order, on a boundary of `ALIGNED` bytes."""
+    """Copy in C order, aligned to `ALIGNED` bytes."""
     copy = aligned(array.shape, array.dtype)
     copy[...] = array
     return copy
 
 
 def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An array in C order of any content, on a boundary of `ALIGNED` bytes."""
+    """An uninitialized array in C order, aligned to `ALIGNED` bytes."""
     nbytes = prod(shape) * dtype.itemsize
     memory = np.empty(nbytes + ALIGNED, np.uint8)
     begin = -memory.ctypes.data % ALIGNED

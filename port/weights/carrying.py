@@ -1,4 +1,4 @@
-"""Tensors carried over through a mapping's entries, each made when its turn comes and let go when it is written."""
+"""Converts tensors through a mapping's entries, each when it is needed, and releases it when it is written."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from port.weights.tensors import Tensor, dtypes
 
 @dataclass
 class Carrying:
-    """From one side's tensors to the other's.
+    """Converts one side's tensors to the other's.
 
     Attributes:
-        tensors: what is there; each is read once.
-        dtype: what floating tensors are cast to; None: they keep their own.
+        tensors: the source tensors; each is read once.
+        dtype: the dtype that floating tensors are cast to; None to keep theirs.
         reverse: from Flax to torch.
-        accounts: where the tensors are noted; None: nowhere.
+        accounts: where the tensors are noted; None for nowhere.
         memory: for the tensors that are made.
     """
 
@@ -37,11 +37,11 @@ class Carrying:
     memory: Memory = field(default_factory=Memory)
 
     def pending(self, entries: list[Entry], name_of: Callable[[Entry, str], str]) -> Iterator[Tensor]:
-        """The tensors to write, none of them read yet.
+        """List the tensors to write, none of them read yet.
 
         Args:
-            entries: of the mapping, from what is there to what is written.
-            name_of: a target's name in the file.
+            entries: the mapping's entries, from source to target.
+            name_of: maps a target to its name in the file.
         """
         for entry in entries:
             shapes = entry.target_shapes(gather(entry, self.tensors.shapes))
@@ -53,14 +53,14 @@ class Carrying:
                 yield Tensor(name_of(entry, target), shape, cast, partial(result, place), self._nbytes(entry))
 
     def carry(self, entry: Entry) -> tuple[np.ndarray, ...]:
-        """An entry's targets."""
+        """Convert an entry's tensors."""
         is_small = self._nbytes(entry) <= AHEAD
         if self.accounts is not None and not is_small:
-            self.accounts.wait()  # what it looks at is let go before more is read
+            self.accounts.wait()  # release what is being examined before reading more
         arrays = gather(entry, self.tensors)
         read = [pair for pair in zip(entry.sources, arrays, strict=True) if pair[0] in self.tensors]
         if self.reverse:
-            # What is written is looked at too: one copy in C order serves both.
+            # What is written is examined too: one copy in C order serves both.
             made = entry(arrays)
             if is_small:
                 made = _each(lambda array: in_c_order(array, self.memory), made)
@@ -76,7 +76,7 @@ class Carrying:
         return made
 
     def _nbytes(self, entry: Entry) -> int:
-        """Bytes that are read for an entry."""
+        """The bytes that are read for an entry."""
         return sum(self.tensors.tensors[name].nbytes for name in entry.sources if name in self.tensors)
 
     def _note(self, read: list[tuple[str, np.ndarray]], torchs: Callable[[], Named]) -> None:
@@ -91,7 +91,7 @@ class Carrying:
 
 
 def _as_it_comes_back(entry: Entry, arrays: tuple[np.ndarray, ...], made: tuple[np.ndarray, ...]) -> Named:
-    """An entry's sources as its inverse gives them, or as they were read where it is to give these bits or none."""
+    """An entry's sources as its inverse returns them, or as they were read if it returns the same bits or none."""
     if not entry.has_inverse:
         return ()
     back = arrays if entry.changes_dtype else entry.inverse()(made)
@@ -99,7 +99,7 @@ def _as_it_comes_back(entry: Entry, arrays: tuple[np.ndarray, ...], made: tuple[
 
 
 class _Result:
-    """An entry's arrays after its moves: made for the first that is asked for, let go with the last."""
+    """An entry's arrays after its moves: made on the first access, released after the last."""
 
     def __init__(self, carrying: Carrying, entry: Entry) -> None:
         self.carrying, self.entry = carrying, entry
@@ -117,13 +117,13 @@ class _Result:
 
 
 def _each(change: Callable[[np.ndarray], np.ndarray], arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-    """The arrays changed; one that is there several times (tied) stays one."""
+    """Apply a function to the arrays; one that occurs several times (tied) stays one."""
     changed = {key: change(array) for key, array in {id(array): array for array in arrays}.items()}
     return tuple(changed[id(array)] for array in arrays)
 
 
 def floating() -> list[str]:
-    """The dtypes that a cast is of."""
+    """The dtypes that a cast applies to."""
     return [name for name in dtypes() if name.startswith(("float", "bfloat"))]
 
 

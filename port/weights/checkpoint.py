@@ -1,4 +1,4 @@
-"""Weights files of every kind, in and out: which kind it is, and whole or not at all."""
+"""Opens and writes weights files of every kind: detects the kind, and writes atomically."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ __all__ = ["Checkpoint", "Tensor", "TensorInfo", "dtypes", "open_checkpoint", "w
 
 
 def open_checkpoint(path: Path | str, *, key: str | None = None) -> Checkpoint:
-    """Open a weights file, or a folder of them; nothing but names, shapes and dtypes is read.
+    """Open a weights file, or a folder of them; reads only names, shapes and dtypes.
 
-    What it is, its content says (safetensors, torch's zip and older format, flax's msgpack, orbax, torch's
-    distributed checkpoints, or an index of shards), and its name where the content does not.
+    The format is detected by its content (safetensors, torch's zip and older format, flax's msgpack, orbax, torch's
+    distributed checkpoints, or an index of shards), and by its name if the content does not tell.
 
     Args:
         path: the file or the folder.
-        key: where in it the weights are, if not at the top: the dict of a training checkpoint, or the beginning of
-            dotted names; it is taken off the names.
+        key: the key of the weights, if they are not at the top: the dict of a training checkpoint, or the prefix of
+            dotted names, which is removed from the names.
 
     Raises:
-        BrokenWeights: there is nothing, nothing known, or nothing whole.
-        UsageError: several checkpoints are there, or nothing at ``key``.
+        BrokenWeights: the file is missing, unknown, or incomplete.
+        UsageError: there are several checkpoints, or none at ``key``.
     """
     path = Path(path)
     try:
@@ -66,12 +66,12 @@ def open_checkpoint(path: Path | str, *, key: str | None = None) -> Checkpoint:
 
 def _kind(path: Path, begin: bytes) -> str:
     if not begin:
-        raise BrokenWeights(f"{path} is empty: it was to be a weights file")
-    # First: its header's length may be the beginning of anything else, as 640, 0x80 0x02, is a pickle's.
+        raise BrokenWeights(f"{path} is empty: expected a weights file")
+    # First: its header's length may look like any other format, as 640, 0x80 0x02, looks like a pickle.
     if begin[5:8] == bytes(3) and begin[8:9] in (b"{", b" ", b"\n", b"\t", b"\r"):
         return "safetensors"
     if (what := what_else(path, begin)) is not None:
-        raise BrokenWeights(f"{path} is no weights file that can be read, but {what}")
+        raise BrokenWeights(f"{path} is not a weights file that can be read, but {what}")
     if begin[:4] == b"PK\x03\x04" and is_npz(path):
         return "npz"
     if begin[:4] == b"PK\x03\x04" or begin[:2] == b"\x80\x02":
@@ -82,47 +82,47 @@ def _kind(path: Path, begin: bytes) -> str:
     if named:
         return named
     raise BrokenWeights(
-        f"{path} is no weights file that is known here: it begins with {begin[:8]!r}; expected safetensors, what "
-        "torch.save writes, flax's msgpack, numpy's npz, or a folder of orbax"
+        f"{path} is not a known weights file: it begins with {begin[:8]!r}; expected safetensors, a file of "
+        "torch.save, flax's msgpack, numpy's npz, or a folder of orbax"
     )
 
 
 def _open_folder(folder: Path, key: str | None) -> Checkpoint:
     names = sorted(path.name for path in folder.iterdir())
-    if is_adapter(folder) and SAFETENSORS in names:  # what a trainer leaves beside it is no weights
+    if is_adapter(folder) and SAFETENSORS in names:  # other files that a trainer leaves there are not weights
         return open_checkpoint(folder / SAFETENSORS, key=key)
     indexes = [name for name in names if name.endswith(SUFFIX)]
     single = [name for name in names if name in ("model.safetensors", "pytorch_model.bin", "flax_model.msgpack")]
     found = indexes or single
-    # Where a model lies there in several formats, it is the same one: safetensors is the one to read.
+    # If a model is in several formats, they are the same model: safetensors is read.
     preferred = [name for name in found if ".safetensors" in name] or found
     if len(preferred) == 1:
         return open_checkpoint(folder / preferred[0], key=key)
     if preferred:
-        raise UsageError(f"{folder} holds several checkpoints: {', '.join(preferred)}. Name one of them")
+        raise UsageError(f"{folder} has several checkpoints: {', '.join(preferred)}. Name one of them")
     if is_dcp(folder):
         checkpoint, tops = open_dcp(folder)
         return _under(checkpoint, the_model_in(folder, tops, PLACES) if key is None else key)
     if is_orbax(folder):
         return _under(open_orbax(folder), key)
     if (what := what_folder(names)) is not None:
-        raise BrokenWeights(f"{folder} is no checkpoint that can be read, but {what}")
+        raise BrokenWeights(f"{folder} is not a checkpoint that can be read, but {what}")
     files = [name for name in names if Path(name).suffix in SUFFIXES]
     if len(files) == 1:
         return open_checkpoint(folder / files[0], key=key)
     if files:
-        raise UsageError(f"{folder} holds several weights files: {', '.join(files)}. Name one of them")
+        raise UsageError(f"{folder} has several weights files: {', '.join(files)}. Name one of them")
     steps = [name for name in names if is_orbax(folder / name)]
     if steps:
-        raise UsageError(f"{folder} holds the checkpoints of several steps: {', '.join(steps)}. Name one of them")
+        raise UsageError(f"{folder} has the checkpoints of several steps: {', '.join(steps)}. Name one of them")
     raise BrokenWeights(
-        f"{folder} holds no checkpoint: expected a folder of orbax, an index of shards (*{SUFFIX}) or a weights file; "
+        f"{folder} has no checkpoint: expected a folder of orbax, an index of shards (*{SUFFIX}) or a weights file; "
         f"it has {', '.join(names[:10]) or 'nothing'}"
     )
 
 
 def _under(checkpoint: Checkpoint, key: str | None) -> Checkpoint:
-    """The part of a checkpoint whose names begin with ``key``, without it."""
+    """The part of a checkpoint whose names begin with ``key``, which is removed."""
     if key is None:
         return checkpoint
     prefix, read, read_box = f"{key}.", checkpoint.read, checkpoint.read_box
@@ -144,7 +144,7 @@ def _under(checkpoint: Checkpoint, key: str | None) -> Checkpoint:
         tensors=tensors,
         reader=lambda name: read(prefix + name),
         box_reader=None if checkpoint.box_reader is None else lambda name, box: read_box(prefix + name, box),
-        # What the file says of all its tensors does not hold for a part of them.
+        # The file's metadata about all its tensors is not valid for a part of them.
         metadata={name: text for name, text in checkpoint.metadata.items() if name == "format"},
         aliases=aliases,
         left_out=left_out,
@@ -163,27 +163,27 @@ def write_checkpoint(
     beside: Sequence[Path] = (),
     config: str | None = None,
 ) -> list[Path]:
-    """Write tensors, each read when its turn comes; whoever looks finds all of them, or what was there before.
+    """Write tensors, each read when it is needed; readers find all of them, or the previous contents.
 
     Args:
-        path: a file; a folder for "orbax", "hf" and "peft", and where ``max_shard_size`` is given.
+        path: a file; a folder for "orbax", "hf" and "peft", and if ``max_shard_size`` is set.
         tensors: their names are dotted paths; msgpack and orbax nest them at the dots.
         format: one of `FORMATS`.
-        max_shard_size: bytes of tensors a file, for "safetensors" and "hf".
-        metadata: what the file says of itself, or what gives it: asked before the tensors are written and once more
-            behind them, for what is known only then (their fingerprints); it has the same length both times.
-        overwrite: whether a checkpoint that is there already is replaced.
-        mesh: how the tensors lie on the devices that "orbax" writes for.
-        beside: files that "hf" takes along.
+        max_shard_size: bytes of tensors per file, for "safetensors" and "hf".
+        metadata: the file's metadata, or a function that returns it: called before the tensors are written and again
+            after them, for what is known only then (their fingerprints); both results have the same length.
+        overwrite: whether to replace an existing checkpoint.
+        mesh: how the tensors are sharded on the devices that "orbax" writes for.
+        beside: files that "hf" copies.
         config: the text of the adapter's config, for "peft".
 
     Returns:
-        the files that were written.
+        The files that were written.
 
     Raises:
-        UsageError: options that do not go together; names that do not; a place that is taken.
-        BrokenWeights: a tensor that the format lacks or that is not what it promised to be; a place that cannot be
-            written. Nothing is left behind then.
+        UsageError: inconsistent options or names; ``path`` exists.
+        BrokenWeights: a dtype that the format lacks, a tensor that differs from its declaration, or a path that cannot
+            be written. Nothing is left behind then.
     """
     path = Path(path)
     told = metadata if callable(metadata) else lambda: dict(metadata or {})
@@ -215,11 +215,9 @@ def _adapter_writer(
     max_shard_size: int | None, mesh: MeshPlan | None, beside: Sequence[Path], config: str | None
 ) -> Callable[[Path, Sequence[Tensor]], None]:
     if config is None:
-        raise UsageError(
-            "a folder of PEFT's has the adapter's config: give it, or a folder whose config is taken along"
-        )
+        raise UsageError("a PEFT folder has the adapter's config: pass it, or a folder to copy it from")
     if max_shard_size is not None or mesh is not None or beside:
-        raise UsageError("a folder of PEFT's holds one file of weights and the config: no shards, mesh or other files")
+        raise UsageError("a PEFT folder has one file of weights and the config: no shards, mesh or other files")
     return lambda path, tensors: write_adapter(path, tensors, config)
 
 
@@ -229,17 +227,15 @@ def _writer(
     if format not in FORMATS:
         raise UnknownChoice("format", format, FORMATS)
     if mesh is not None and format != "orbax":
-        raise UsageError(
-            f"mesh goes with format='orbax'; {format} has no place for it: port.load reads it onto any mesh"
-        )
+        raise UsageError(f"mesh needs format='orbax'; {format} cannot store it: port.load reads it onto any mesh")
     if beside and format != "hf":
-        raise UsageError(f"files are taken along into a folder of the hub, format='hf'; not into {format}")
+        raise UsageError(f"files can be copied only into a folder of the hub, format='hf'; not into {format}")
     if format == "hf":
         limit = SHARD_SIZE if max_shard_size is None else max_shard_size
         return lambda path, tensors: write_hub(path, tensors, limit, metadata, beside)
     if max_shard_size is not None:
         if format != "safetensors":
-            raise UsageError(f"max_shard_size goes with format='safetensors'; {format} has no place for it")
+            raise UsageError(f"max_shard_size needs format='safetensors'; {format} does not support it")
         return lambda path, tensors: write_sharded(path, tensors, max_shard_size, metadata)
     match format:
         case "safetensors":

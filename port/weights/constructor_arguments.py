@@ -1,4 +1,4 @@
-"""The arguments of a model's constructor as far as JSON can say them, for the metadata of its weights file."""
+"""The arguments of a model's constructor as JSON, as far as possible, for the metadata of its weights file."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 COMMON = ("dtype", "param_dtype", "rngs")
-"""What Flax's constructors take that says nothing of the weights."""
+"""Arguments of Flax constructors that do not affect the weights."""
 _NOTHING = object()
 
 
 @dataclass(frozen=True)
 class SaidArguments:
-    """What a constructor is given.
+    """The arguments of a constructor call.
 
     Attributes:
-        values: as JSON says them: a configuration is its fields by their names. Defaults are among them.
-        unsaid: what JSON cannot say, in words: by its name, or a configuration's and the field's: ``config.act``.
+        values: the arguments as JSON, including defaults: a configuration is its fields by name.
+        unsaid: the names of arguments without a JSON form, or of a configuration's field: ``config.act``.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
     unsaid: dict[str, str] = field(default_factory=dict)
 
     def metadata(self) -> dict[str, str]:
-        """The arguments as a file's metadata; empty where there are none."""
+        """The arguments as a file's metadata; empty if there are none."""
         from port.nn.saved_arguments import ARGUMENTS
 
         return {ARGUMENTS: json.dumps(self.values, ensure_ascii=False)} if self.values else {}
 
 
 def said_arguments(made: type, given: Mapping[str, Any]) -> SaidArguments:
-    """What a constructor is given, defaults too.
+    """Convert a constructor's arguments, including defaults.
 
     Args:
         made: the class.
@@ -45,14 +45,14 @@ def said_arguments(made: type, given: Mapping[str, Any]) -> SaidArguments:
         if each.default is not each.empty and name not in COMMON
     }
     unsaid: dict[str, str] = {}
-    return SaidArguments(dict(_said({**defaults, **given}.items(), "", unsaid)), unsaid)
+    return SaidArguments(dict(_as_json({**defaults, **given}.items(), "", unsaid)), unsaid)
 
 
-def _said(named: Iterable[tuple[str, Any]], before: str, unsaid: dict[str, str]) -> Iterable[tuple[str, Any]]:
+def _as_json(named: Iterable[tuple[str, Any]], before: str, unsaid: dict[str, str]) -> Iterable[tuple[str, Any]]:
     for name, value in named:
         if is_dataclass(value) and not isinstance(value, type):
             inside = ((each.name, getattr(value, each.name)) for each in fields(value) if each.init)
-            yield name, dict(_said(inside, f"{before}{name}.", unsaid))
+            yield name, dict(_as_json(inside, f"{before}{name}.", unsaid))
         elif (plain := _plain(value)) is not _NOTHING:
             yield name, plain
         else:
@@ -60,7 +60,7 @@ def _said(named: Iterable[tuple[str, Any]], before: str, unsaid: dict[str, str])
 
 
 def _plain(value: Any) -> Any:
-    """A number, a text, None, or a list of them; `_NOTHING` for what JSON has no word for."""
+    """A number, a string, None, or a list of them; `_NOTHING` for values without a JSON form."""
     if isinstance(value, tuple | list):
         items = [_plain(item) for item in value]
         return _NOTHING if any(item is _NOTHING for item in items) else items

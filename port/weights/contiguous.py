@@ -1,4 +1,4 @@
-"""An array's bytes in C order, fast and in little memory: what a permuted weight becomes when it is written."""
+"""Converts arrays to bytes in C order, fast and in little memory, as when a permuted weight is written."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import numpy as np
 from port.weights.memory import Memory
 
 PIECE = 2**22
-"""Bytes of a piece: few enough that its memory is used again and again, and stays in the cache until it is written and
-its checksum is taken."""
+"""Bytes of a piece: few enough that its memory is reused, and stays in the cache until it is written and its checksum
+is computed."""
 TILE = 240
-"""Rows and columns of a tile. 240 × 240 float32 are 230 kB, which stay in the second cache. Not 256: rows of a power of
-two bytes would all meet in the same few lines of the cache. A matrix takes a third less time than in tiles of 64 × 64,
+"""Rows and columns of a tile. 240 × 240 float32 are 230 kB, which fit into the second-level cache. Not 256: rows of a
+power of two bytes would all map to the same few cache lines. A matrix takes a third less time than in tiles of 64 × 64,
 and one of bfloat16 half."""
 
 
 def pieces(array: np.ndarray) -> Iterator[memoryview]:
-    """The array's bytes in C order, little-endian, as files have them, piece by piece.
+    """Yield the array's bytes in C order, little-endian, as in files, piece by piece.
 
-    An array that lies so already is not copied; of another, about `PIECE` bytes are copied at a time, while the piece
-    before is written: a piece is good until the next is asked for.
+    An array in this order is not copied; of another, about `PIECE` bytes are copied at a time, while the piece
+    before is written: a piece is valid until the next is requested.
     """
     if array.flags.c_contiguous or array.ndim == 0:
         whole = _bytes(array)
@@ -41,7 +41,7 @@ def pieces(array: np.ndarray) -> Iterator[memoryview]:
 
 
 def _one_ahead(array: np.ndarray, rows: int) -> Iterator[memoryview]:
-    """Copies of some rows at a time, each made while the one before is used; the two take turns in the same memory."""
+    """Copy some rows at a time, each while the one before is used; the two alternate in the same memory."""
     copies = [np.empty((rows, *array.shape[1:]), array.dtype) for _ in range(2)]
     with ThreadPoolExecutor(1) as thread:
         coming = None
@@ -55,13 +55,13 @@ def _one_ahead(array: np.ndarray, rows: int) -> Iterator[memoryview]:
 
 
 def write_array(file: IO[bytes], array: np.ndarray) -> None:
-    """Write the array's bytes in C order to a file, and hold none of them."""
+    """Write the array's bytes in C order to a file, without keeping them."""
     for piece in pieces(array):
         file.write(piece)
 
 
 def in_c_order(array: np.ndarray, memory: Memory) -> np.ndarray:
-    """The array itself where it lies in C order, else a copy that does."""
+    """Return the array itself if it is in C order, else a copy that is."""
     return array if array.flags.c_contiguous else _copy(array, memory.empty(array.shape, array.dtype))
 
 
@@ -71,9 +71,9 @@ def _bytes(array: np.ndarray) -> memoryview:
 
 
 def _copy(array: np.ndarray, copy: np.ndarray | None = None) -> np.ndarray:
-    """In C order, in memory of its own or in what is given.
+    """Copy in C order, into new memory or into ``into``.
 
-    Where the source is close together along another axis than the last, it is copied tile by tile.
+    If the source is contiguous along another axis than the last, it is copied tile by tile.
     """
     copy = np.empty(array.shape, array.dtype) if copy is None else copy
     source, target = _as_integers(array), _as_integers(copy)
@@ -88,7 +88,7 @@ def _copy(array: np.ndarray, copy: np.ndarray | None = None) -> np.ndarray:
     for begin in product(*(range(0, whole, size) for whole, size in zip(array.shape, sizes, strict=True))):
         tile = tuple(slice(first, first + size) for first, size in zip(begin, sizes, strict=True))
         part = source[tile].transpose(nearness)
-        # Through a copy of its own: in the source a tile's rows may all meet in the same few lines of the cache.
+        # Through a separate copy: in the source a tile's rows may all map to the same few cache lines.
         near = scratch[: part.size].reshape(part.shape)
         near[...] = part
         target[tile] = near.transpose(back)
@@ -96,11 +96,11 @@ def _copy(array: np.ndarray, copy: np.ndarray | None = None) -> np.ndarray:
 
 
 def _tile(shape: tuple[int, ...], nearness: Sequence[int]) -> list[int]:
-    """A tile's sizes: about `TILE` elements that are close together in the copy, and as many in the source.
+    """A tile's sizes: about `TILE` elements that are contiguous in the copy, and as many in the source.
 
     Args:
-        shape: the array's.
-        nearness: its axes, the one along which the source is closest together last.
+        shape: the array's shape.
+        nearness: its axes; the one with the source's smallest stride is last.
     """
     sizes = [1] * len(shape)
     for axes in (range(len(shape)), nearness):
@@ -114,6 +114,6 @@ def _tile(shape: tuple[int, ...], nearness: Sequence[int]) -> list[int]:
 
 
 def _as_integers(array: np.ndarray) -> np.ndarray:
-    """The same bytes as numbers of numpy's own: those of ml_dtypes it copies half as fast."""
+    """Reinterpret the bytes as a numpy dtype: ml_dtypes' are copied at half the speed."""
     size = array.dtype.itemsize
     return array.view(f"u{size}") if size in (1, 2, 4, 8) else array

@@ -1,4 +1,4 @@
-"""From a checkpoint file to a file of the other framework's, a tensor at a time."""
+"""Converts a checkpoint file to a file of the other framework, a tensor at a time."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ OF_ADAPTER = (
     "the way back is --reverse --format peft"
 )
 SHOWN = 6
-"""How many frozen parameters are named."""
+"""How many frozen parameters a remark names."""
 
 
 @dataclass
 class Conversion:
-    """What a conversion did, or would do.
+    """The result of a conversion, or of a dry run.
 
     Attributes:
         mapping: from the source's names to the result's.
         dtypes: the source's dtypes, by name.
-        dtype: what floating tensors were cast to; None where they keep theirs.
-        left_out: what was in the file and did not go over, with the reason.
-        missing: what the model may have and the file has not, with what happens then.
-        remarks: what a person should look at.
+        dtype: the dtype that floating tensors were cast to; None if they keep theirs.
+        left_out: what was in the file but was not converted, with the reason.
+        missing: what the model may have but the file lacks, with the consequence.
+        remarks: what the user should check.
         nan: tensors that hold NaN (they are kept), and how many.
-        reverse: whether it went from Flax to torch.
-        out: where it was written; None where nothing was.
+        reverse: whether it was from Flax to torch.
+        out: where it was written; None if nothing was.
         files: the files that were written there.
     """
 
@@ -86,30 +86,31 @@ def convert(
 ) -> Conversion:
     """Convert a torch checkpoint to Flax variables, or back.
 
-    Flax variables say in their file's metadata how they were made, so that the way back needs nothing else.
+    Files of Flax variables store in their metadata how they were made, so that the way back needs nothing else.
 
     Args:
-        source: a checkpoint file or folder, or one that is open; few tensors of it are in memory at a time.
-        out: what to write; None to write nothing and tell what would be done.
-        options: the models (either side is enough), and how; or, as keywords, what `Options` are made of.
-        beside: what else belongs into the result, of the mapping that is found: an optimizer's state.
+        source: a checkpoint file or folder, or an open one; few of its tensors are in memory at a time.
+        out: the path to write; None to write nothing and report what would be done.
+        options: the models (either side is enough), and how; or, as keywords, the fields of `Options`.
+        beside: makes further tensors for the result from the mapping: an optimizer's state.
+        **keywords: the fields of `Options`, instead of ``options``.
 
     Raises:
         WeightsMismatch: everything that is missing, unexpected or mis-shaped, in one message; or a tensor that does not
             come back as it was. Nothing is written.
-        BrokenWeights: a file that cannot be read or written.
-        NoPair: layers that no pair speaks of.
-        UsageError: options that cannot be.
+        BrokenWeights: a file cannot be read or written.
+        NoPair: layers that no pair covers.
+        UsageError: inconsistent options.
     """
     if options is not None and keywords:
-        raise UsageError(f"give the options as one object or as keywords, not both: {', '.join(keywords)}")
+        raise UsageError(f"pass the options as one object or as keywords, not both: {', '.join(keywords)}")
     options = options or Options(**keywords)
     format = format_of(out, options.format, reverse=options.reverse)
     along = [] if options.like is None or format == "peft" else files_beside(options.like)
     if along and options.widen is not None and quantization_config(options.like or "") is not None:
         raise UsageError(
-            f"{options.like}: its config.json says that the weights are quantised, and they stay widened: leave the "
-            "dtype to widen to out, or take along a copy of the folder without quantization_config"
+            f"{options.like}: its config.json says that the weights are quantised, but they stay widened: leave the "
+            "dtype to widen to out, or use a copy of the folder without quantization_config"
         )
     if options.save_mapping is not None:
         read = source.path if isinstance(source, Checkpoint) else Path(source)
@@ -117,9 +118,9 @@ def convert(
     with ExitStack() as files:
         found = _found(source, options, files)
         accounts = found.accounts()
-        done = _told(found, accounts)
+        done = _known_beforehand(found, accounts)
         torchs = found.mapping.inverse() if options.reverse else found.mapping
-        # An optimizer that goes along knows what is not trained.
+        # An optimizer that is converted too knows what is not trained.
         done.remarks += [OF_ADAPTER] if found.adapter else _remarks(found, torchs, with_optimizer=beside is not None)
         if out is not None:
             names = (lambda entry, target: target) if options.reverse else _in_collection
@@ -146,31 +147,31 @@ def convert(
             if plan is not None:
                 done.remarks += plan.remarks()
             if format == "hf" and options.like is None:
-                done.remarks.append("no config.json is beside the weights: --like takes a model's folder's along")
+                done.remarks.append("no config.json is beside the weights: --like copies a model's folder's")
     return done
 
 
 def _found(source: Any, options: Options, files: ExitStack) -> Transfer:
-    """How what is to be converted goes over: an adapter by itself, or weights, with an adapter merged."""
+    """Determine how the source is converted: an adapter alone, or weights, with an adapter merged."""
     folder = None if options.reverse else folder_of_adapter(source)
     if folder is not None:
         if options.adapter is not None:
-            raise UsageError(f"{folder} is an adapter itself: give the weights that it is merged into")
+            raise UsageError(f"{folder} is an adapter itself: pass the weights that it is merged into")
         return adapter_transfer(files.enter_context(opened_adapter(folder)), options)
     given = files.enter_context(opened(source, key=options.key))
     if options.adapter is not None and options.widen is not None:
-        # What is merged does not come apart, and is quantised no more.
+        # A merged weight cannot be separated, and is no longer quantised.
         given, options = widened(given, options.widen, blocks_said_beside(given)), replace(options, widen=None)
     return _fitting(adapted(given, options.adapter, files), options)
 
 
 def _remarks(found: Transfer, torchs: Mapping, *, with_optimizer: bool) -> list[str]:
-    """What a person should look at, of names and models.
+    """Remarks for the user about names and models.
 
     Args:
-        found: how the tensors go over.
+        found: how the tensors are converted.
         torchs: the mapping from torch to Flax.
-        with_optimizer: whether an optimizer's state goes over beside them.
+        with_optimizer: whether an optimizer's state is converted with them.
     """
     options, entries = found.options, found.entries
     left, right = options.guides
@@ -192,7 +193,7 @@ def _remarks(found: Transfer, torchs: Mapping, *, with_optimizer: bool) -> list[
 
 
 def _of_frozen(entries: list[Entry], torch: Guide) -> list[str]:
-    """Which parameters torch does not train, and Flax would."""
+    """A remark on parameters that torch does not train, and Flax would."""
     frozen = {name for name, leaf in torch.leaves.items() if leaf.is_frozen}
     names = [entry.sources[0] for entry in entries if entry.collection == "params" and frozen & set(entry.sources)]
     if not names:
@@ -204,8 +205,8 @@ def _of_frozen(entries: list[Entry], torch: Guide) -> list[str]:
     ]
 
 
-def _told(found: Transfer, accounts: Accounts) -> Conversion:
-    """What is known before anything is carried."""
+def _known_beforehand(found: Transfer, accounts: Accounts) -> Conversion:
+    """The result's fields that are known before anything is converted."""
     return Conversion(
         found.mapping,
         {name: info.dtype.name for name, info in found.tensors.tensors.items()},
@@ -219,7 +220,7 @@ def _told(found: Transfer, accounts: Accounts) -> Conversion:
 
 
 def _adapter_config(found: Transfer, tensors: list[Tensor]) -> str:
-    """The config of the adapter that is written: of the folder that is given, or as the file says."""
+    """The config of the adapter that is written: from the folder that was passed, or from the file."""
     record, like = found.tensors.record, found.options.like
     if like is not None:
         config = read_adapter_config(Path(like)).text
@@ -227,15 +228,15 @@ def _adapter_config(found: Transfer, tensors: list[Tensor]) -> str:
         config = record.adapter
     else:
         raise UsageError(
-            f"{found.tensors.origin} does not say of which adapter it was made: give the folder whose {CONFIG} is "
-            "to be taken along (--like FOLDER)"
+            f"{found.tensors.origin} does not say which adapter it was made from: pass the folder to copy {CONFIG} "
+            "from (--like FOLDER)"
         )
     check_adapter(config, {tensor.name: TensorInfo(tensor.shape, tensor.dtype) for tensor in tensors})
     return config
 
 
 def _metadata(done: Conversion, found: Transfer, accounts: Accounts, format: str) -> Callable[[], dict[str, str]]:
-    """What the result says of itself; the fingerprints are known when its tensors have been carried."""
+    """The result's metadata; the fingerprints are known once its tensors have been converted."""
     if done.reverse:
         return lambda: {"format": "pt"} if format in ("safetensors", "hf") else {}
     unknown = {name: UNKNOWN for entry in done.moved for name in entry.sources}
@@ -251,19 +252,19 @@ def _metadata(done: Conversion, found: Transfer, accounts: Accounts, format: str
 
 
 def _check_mapping_path(mapping: Path, source: Path, out: Path | str | None) -> None:
-    """Refuse a mapping that would be written over the weights, or among them."""
+    """Check that a mapping is not written over the weights, or among them."""
     if out is None:
-        raise UsageError("nothing is written, and so no mapping either: say where to write, or leave save_mapping out")
+        raise UsageError("nothing is written, so no mapping either: pass a path to write to, or leave save_mapping out")
     place, result, read = mapping.resolve(), Path(out).resolve(), source.resolve()
     if place.is_relative_to(result) or result.is_relative_to(place):
-        raise UsageError(f"the mapping would go to {mapping}, and the weights to {out}: give the mapping another place")
+        raise UsageError(f"the mapping would go to {mapping}, and the weights to {out}: choose another path for it")
     if place == read or (place.is_relative_to(read) and place.exists()):
-        raise UsageError(f"the mapping would go to {mapping}, where the source is: give it another place")
+        raise UsageError(f"the mapping would go to {mapping}, where the source is: choose another path for it")
 
 
 @contextmanager
 def _saved_beside(mapping: Mapping, path: Path | str | None, *, overwrite: bool) -> Iterator[None]:
-    """Write a mapping before what the block writes, and have it appear after that: there are both, or neither."""
+    """Write a mapping before what the block writes, and rename it after that: both appear, or neither."""
     if path is None:
         yield
         return
@@ -273,7 +274,7 @@ def _saved_beside(mapping: Mapping, path: Path | str | None, *, overwrite: bool)
 
 
 def _fitting(tensors: Source, options: Options) -> Transfer:
-    """How the tensors go over; where they do not fit because something else was meant, that is said."""
+    """Determine how the tensors are converted; if they do not fit, say what may have been meant."""
     try:
         return find(tensors, options)
     except (WeightsMismatch, NoPair) as error:
@@ -282,7 +283,7 @@ def _fitting(tensors: Source, options: Options) -> Transfer:
         is_mismatch = isinstance(error, WeightsMismatch) and not (options.reverse or options.partial)
         if is_mismatch and (count := part_that_fits(tensors, options)):
             raise WeightsMismatch(
-                f"{error}\nThe file holds a part of the model, {count} tensors, all of which fit: take them with "
+                f"{error}\nThe file has a part of the model, {count} tensors, all of which fit: accept them with "
                 "--partial"
             ) from error
         raise

@@ -1,7 +1,7 @@
-"""Folders of ``torch.distributed.checkpoint``, as FSDP and DDP write them: ``.metadata`` and ``__*_*.distcp``.
+"""Reads folders of ``torch.distributed.checkpoint``, as FSDP and DDP write them: ``.metadata`` and ``__*_*.distcp``.
 
-Each chunk of a tensor is what ``torch.save`` writes, at a place in one of the files. Of a part of a tensor the chunks
-are read that it touches, and of these no more than that.
+Each chunk of a tensor is in the format of ``torch.save``, at an offset in one of the files. For a part of a tensor,
+only the chunks that it touches are read, and no more of them than needed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from port.weights.tensors import Checkpoint
 from port.weights.torch_storages import Saved, look_through_archive
 
 _ERRORS = (OSError, ValueError, EOFError, RuntimeError, BadZipFile, TypeError, LookupError)
-"""What zipfile and pickle raise of broken files; `port.weights.pickles.Refused` is a ValueError."""
+"""What zipfile and pickle raise for broken files; `port.weights.pickles.Refused` is a ValueError."""
 
 
 def is_dcp(folder: Path) -> bool:
@@ -34,13 +34,13 @@ def is_dcp(folder: Path) -> bool:
 
 
 def open_dcp(folder: Path | str) -> tuple[Checkpoint, tuple[str, ...]]:
-    """A folder that torch.distributed.checkpoint wrote; no torch is needed, and nothing is unpickled freely.
+    """Open a folder that torch.distributed.checkpoint wrote; needs no torch, and unpickles nothing freely.
 
     Returns:
-        the checkpoint, and the keys at the top of the state dict with tensors beneath: ``("model", "optim")``.
+        The checkpoint, and the keys at the top of the state dict with tensors below: ``("model", "optim")``.
 
     Raises:
-        BrokenWeights: the folder is none of them, or not whole: all that is wrong, at once.
+        BrokenWeights: the folder has another format, or is incomplete; everything wrong at once.
     """
     folder = Path(folder)
     found = read_metadata(folder)
@@ -48,18 +48,16 @@ def open_dcp(folder: Path | str) -> tuple[Checkpoint, tuple[str, ...]]:
 
 
 def the_model_in(folder: Path, tops: tuple[str, ...], places: tuple[str, ...]) -> str | None:
-    """The key of the model's state dict; None where the tensors are not nested.
+    """Return the key of the model's state dict; None if the tensors are not nested.
 
     Raises:
-        UsageError: several could be meant.
+        UsageError: several keys are possible.
     """
     known = [top for top in tops if top in places]
     if len(known) == 1:
         return known[0]
     if len(known) > 1 or tops:
-        raise UsageError(
-            f"{folder} holds several state dicts: say which with key= or --key: {', '.join(known or tops)}"
-        )
+        raise UsageError(f"{folder} has several state dicts: choose one with key= or --key: {', '.join(known or tops)}")
     return None
 
 
@@ -80,13 +78,13 @@ def _checkpoint(folder: Path, found: DistributedMetadata) -> Checkpoint:
             saved = _saved(mapped(chunk.file), chunk)
             tensor = saved.content(lambda tensor: tensor)
             if not isinstance(tensor, SavedTensor):
-                raise BrokenWeights(f"{where} is no tensor")
+                raise BrokenWeights(f"{where} is not a tensor")
             array = saved.array(tensor, must_align=False)
         except _ERRORS as error:
             raise BrokenWeights(f"{where} cannot be read: {error or type(error).__name__}") from error
         if (array.shape, array.dtype) != (shape_of(chunk.box), found.tensors[name].dtype):
             raise BrokenWeights(
-                f"{where} is {array.dtype} of shape {array.shape}, and is said to be {found.tensors[name].dtype} of "
+                f"{where} is {array.dtype} of shape {array.shape}, but is declared as {found.tensors[name].dtype} of "
                 f"{shape_of(chunk.box)}"
             )
         return array
@@ -104,7 +102,7 @@ def _checkpoint(folder: Path, found: DistributedMetadata) -> Checkpoint:
         "torch",
         found.tensors,
         lambda name: read_box(name, whole(found.tensors[name].shape)),
-        left_out=dict.fromkeys(found.others, "no tensor"),
+        left_out=dict.fromkeys(found.others, "not a tensor"),
         box_reader=read_box,
     )
 
@@ -115,7 +113,7 @@ def _saved(data: mmap.mmap, chunk: Chunk) -> Saved:
 
 
 class _Window(io.RawIOBase):
-    """A part of a mapped file as a file: nothing of it is copied before it is read."""
+    """A part of a mapped file, as a file: nothing is copied before it is read."""
 
     def __init__(self, part: memoryview) -> None:
         self.part, self.at = part, 0

@@ -1,7 +1,7 @@
-"""What a folder of ``torch.distributed.checkpoint`` says of itself: which tensors, in which chunks, where each lies.
+"""The metadata of a ``torch.distributed.checkpoint`` folder: which tensors, in which chunks, at which offsets.
 
-Its ``.metadata`` is a pickle of a few dataclasses (torch/distributed/checkpoint/metadata.py). It is walked over first
-and then read with stubs in their places: nothing that it names is imported or run.
+Its ``.metadata`` is a pickle of a few dataclasses (torch/distributed/checkpoint/metadata.py). It is walked first and
+then read with stubs in their places: nothing that it names is imported or run.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ METADATA_FILE = ".metadata"
 _LARGEST = 2**28  # bytes
 _ROOM = "torch.distributed.checkpoint."
 _ERRORS = (Refused, ValueError, TypeError, LookupError, AttributeError, EOFError, RecursionError, OverflowError)
-"""What a broken pickle raises, and what is not where the dataclasses have it."""
+"""What a broken pickle raises, and what missing fields of the dataclasses raise."""
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A part of a tensor, and where it lies: ``length`` bytes of a file from ``offset`` on, in torch.save's format."""
+    """A part of a tensor, and its position: ``length`` bytes of a file from ``offset`` on, in torch.save's format."""
 
     box: Box
     file: str
@@ -37,13 +37,13 @@ class Chunk:
 
 @dataclass(frozen=True)
 class DistributedMetadata:
-    """What the folder holds.
+    """The contents of the folder.
 
     Attributes:
         tensors: name → shape and dtype.
         chunks: name → its chunks, which fill it.
-        others: names of what is no tensor.
-        paths: name → the keys of the nested state dict that was saved; empty where the folder does not say.
+        others: names of what is not a tensor.
+        paths: name → the keys of the nested state dict that was saved; empty if the folder does not have them.
     """
 
     tensors: dict[str, TensorInfo]
@@ -53,10 +53,10 @@ class DistributedMetadata:
 
 
 def read_metadata(folder: Path) -> DistributedMetadata:
-    """Read what a folder says of itself; all that is wrong with it is said at once.
+    """Read a folder's metadata; reports everything wrong with it at once.
 
     Raises:
-        BrokenWeights: it cannot be read; tensors whose chunks are missing, overlap, or are no files of the folder.
+        BrokenWeights: it cannot be read; chunks are missing, overlap, or are not in the folder's files.
     """
     path = folder / METADATA_FILE
     try:
@@ -82,35 +82,35 @@ def read_metadata(folder: Path) -> DistributedMetadata:
     chunks: dict[str, tuple[Chunk, ...]] = {}
     for name, (shape, dtype, boxes) in told.items():
         if dtype not in dtypes():
-            problems.append(f"{name} is torch.{dtype}, which numpy has not")
+            problems.append(f"{name} is torch.{dtype}, which numpy lacks")
             continue
         tensors[name] = TensorInfo(shape, dtypes()[dtype])
         found = [places.get((name, tuple(axis.start for axis in box))) for box in boxes]
         chunks[name] = tuple(Chunk(box, *place) for box, place in zip(boxes, found, strict=True) if place is not None)
         problems += _wrong(name, shape, boxes, chunks[name], sizes)
     if problems:
-        raise BrokenWeights(f"{folder} is no whole checkpoint:\n  " + "\n  ".join(dict.fromkeys(problems)))
+        raise BrokenWeights(f"{folder} is not a complete checkpoint:\n  " + "\n  ".join(dict.fromkeys(problems)))
     return DistributedMetadata(tensors, chunks, others, paths)
 
 
 def _wrong(
     name: str, shape: tuple[int, ...], boxes: list[Box], chunks: tuple[Chunk, ...], sizes: dict[str, int]
 ) -> list[str]:
-    """What is wrong with a tensor's chunks."""
+    """List what is wrong with a tensor's chunks."""
     if len(chunks) < len(boxes):
-        return [f"{name}: of {len(boxes)} chunks {len(boxes) - len(chunks)} are nowhere"]
+        return [f"{name}: of {len(boxes)} chunks {len(boxes) - len(chunks)} are missing"]
     entire = whole(shape)
     outside = any(a.start < 0 or a.stop > b.stop for box in boxes for a, b in zip(box, entire, strict=True))
     apart = all(_apart(box, other) for place, box in enumerate(boxes) for other in boxes[:place])
     if outside or not apart or sum(map(size_of, boxes)) != size_of(entire):
-        return [f"{name} of shape {shape}: its chunks do not fill it, each element once"]
+        return [f"{name} of shape {shape}: its chunks do not cover it, each element once"]
     wrong = []
     for chunk in chunks:
         if chunk.file not in sizes:
-            wrong.append(f"{chunk.file!r} is no file of the folder, and {name} is to be in it")
+            wrong.append(f"{chunk.file!r} is not a file of the folder, but {name} should be in it")
         elif chunk.offset < 0 or chunk.length < 0 or chunk.offset + chunk.length > sizes[chunk.file]:
             wrong.append(
-                f"{chunk.file} has {sizes[chunk.file]} bytes, and {name} is to reach to byte "
+                f"{chunk.file} has {sizes[chunk.file]} bytes, but {name} should reach to byte "
                 f"{chunk.offset + chunk.length}: it may have been cut short"
             )
     return wrong
@@ -126,9 +126,9 @@ def _is(value: Any, kind: str) -> bool:
 
 
 def _state(value: Any, kind: str) -> Any:
-    """What an object of one of the dataclasses holds."""
+    """The state of an object of one of the dataclasses."""
     if not _is(value, kind):
-        raise Refused(f"{kind} is expected, and there is {getattr(value, 'kind', type(value).__name__)}")
+        raise Refused(f"expected {kind}, but found {getattr(value, 'kind', type(value).__name__)}")
     return value.state or {}
 
 
@@ -163,7 +163,7 @@ def _tensor(value: Any) -> tuple[tuple[int, ...], str, list[Box]]:
 
 
 def _paths(planner: Any) -> dict[str, tuple[str, ...]]:
-    """Where each stood in the nested dict; another planner's notes say nothing of it."""
+    """Each tensor's keys in the nested dict; notes of another planner do not have them."""
     if not isinstance(planner, dict):
         return {}
     return {str(name): tuple(map(str, path)) for name, path in planner.items() if isinstance(path, tuple)}
@@ -171,5 +171,5 @@ def _paths(planner: Any) -> dict[str, tuple[str, ...]]:
 
 def _numbers(values: Any) -> tuple[int, ...]:
     if not isinstance(values, tuple) or not all(type(value) is int and value >= 0 for value in values):
-        raise Refused(f"sizes are whole numbers from 0 on, and there are {values!r:.60}")
+        raise Refused(f"sizes must be whole numbers of 0 or more, but are {values!r:.60}")
     return values

@@ -8,11 +8,11 @@ import numpy as np
 
 
 def largest_difference(a: Arrays[str, np.ndarray], b: Arrays[str, np.ndarray]) -> tuple[str, float]:
-    """The tensor that differs most, and by how much.
+    """Find the tensor that differs most, and by how much.
 
     Returns:
         (name, difference): the largest |a − b| of a tensor over max(1, the tensor's largest magnitude); infinity
-        for a tensor that only one side has, whose shapes differ, or that holds what is no finite number.
+        for a tensor that only one side has, whose shapes differ, or that is not finite.
     """
     worst, furthest = "", -1.0
     for name in sorted(set(a) | set(b)):
@@ -29,6 +29,6 @@ def _difference(a: np.ndarray, b: np.ndarray) -> float:
         return 0.0
     a, b = a.astype(np.float64), b.astype(np.float64)
     scale = max(1.0, np.abs(a).max(), np.abs(b).max())
-    with np.errstate(invalid="ignore", over="ignore"):  # ∞ − ∞ is what the next line is for
+    with np.errstate(invalid="ignore", over="ignore"):  # ∞ − ∞ is handled by the next line
         difference = float(np.abs(a - b).max() / scale)
     return difference if np.isfinite(difference) else np.inf

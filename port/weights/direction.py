@@ -1,4 +1,4 @@
-"""Whose names a file's are, where a conversion the one way does not fit: it may have been meant the other way."""
+"""Recognizes a file's framework by its names, if a conversion does not fit: the other direction may be meant."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from port.weights.sources import COLLECTIONS, Source
 
 TORCHS = {"weight", "running_mean", "running_var", "num_batches_tracked"}
 FLAXS = {"kernel", "embedding", "scale"}
-"""What ends the names of the one and never those of the other (``port.nn`` has a few of torch's)."""
+"""Endings of the one side's names that the other's never have (``port.nn`` has a few of torch's)."""
 
 
 def wrong_way(tensors: Source, *, reverse: bool) -> str | None:
-    """The sentence for a person who took the wrong direction; None where the names do not tell that.
+    """A hint for a user who chose the wrong direction; None if the names do not show that.
 
     Args:
         tensors: what did not fit.
-        reverse: from Flax to torch was asked for.
+        reverse: whether the direction was from Flax to torch.
     """
     ends = {name.removesuffix(".value").rpartition(".")[2] for name in tensors}
     tops = {name.partition(".")[0] for name in tensors}

@@ -1,7 +1,7 @@
-"""The one way that weights take: tensors, under the model's names, and the mapping that they go through.
+"""The common path of all conversions: tensors, under the model's names, and the mapping that converts them.
 
-`convert`, `load`, `to_flax` and `to_torch` open what they are given, `find` how it is carried over, and differ in what
-they do with the tensors that come out: one at a time, each made when it is asked for.
+`convert`, `load`, `to_flax` and `to_torch` open their inputs, `find` the conversion, and differ in what they do with
+the resulting tensors: one at a time, each made when it is needed.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from port.weights.way_back import ABSENT, HIDDEN, WayBack, part_of, way_back
 from port.weights.widening import blocks_said_beside, scales_in, widened, widening_entries, with_scales
 
 WIDEN = (
-    "There are weights of eight bits with scales beside them: widen='bfloat16' (--widen) makes one weight of both; "
-    "else the model is to have a place for each"
+    "There are eight-bit weights with scales beside them: widen='bfloat16' (--widen) makes one weight of both; "
+    "otherwise the model needs a parameter for each"
 )
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """Tensors and where they go; none of them has been read.
+    """Tensors and their targets; none of them has been read.
 
     Attributes:
-        tensors: what is there, under the names that the mapping takes.
+        tensors: the source tensors, under the names that the mapping uses.
         mapping: from them to the other side, for the whole model.
-        options: what was asked for.
-        back: what is known of the way from Flax to torch; None the other way.
-        adapter: the config of the LoRA adapter that the tensors are, by themselves; empty where they are a model's.
+        options: the user's options.
+        back: what is known of the way from Flax to torch; None in the other direction.
+        adapter: the config of the LoRA adapter, if the tensors are one alone; empty for a model's.
     """
 
     tensors: Source
@@ -47,12 +47,12 @@ class Transfer:
 
     @property
     def entries(self) -> list[Entry]:
-        """The mapping's entries whose tensors are there."""
+        """The mapping's entries whose tensors are present."""
         return list(self.mapping.present(self.tensors))
 
     @property
     def missing(self) -> dict[str, str]:
-        """What the model may have and the tensors have not, with what happens then."""
+        """What the model may have but the tensors lack, with the consequence."""
         if self.back is not None:
             return self.back.missing
         there = set(self.entries)
@@ -64,40 +64,39 @@ class Transfer:
         }
 
     def changed(self) -> list[str]:
-        """What a person should know of the tensors that came back otherwise than they were converted."""
+        """Remarks on tensors that came back different from when they were converted."""
         return [] if self.back is None else self.back.changed()
 
     def accounts(self) -> Accounts:
-        """Where the tensors are noted as they go over; on the way back they are compared with those that were
-        converted."""
+        """Where the tensors are noted as they are converted; on the way back they are compared with the original."""
         if self.back is None:
             return Accounts(len(self.entries))
         return Accounts(len(self.entries), self.back.check, self.back.hash)
 
     def carrying(self, accounts: Accounts | None = None) -> Carrying:
-        """What makes the tensors of the other side."""
+        """The object that makes the tensors of the other side."""
         return Carrying(self.tensors, self.options.dtype, self.options.reverse, accounts)
 
     def carried(self, accounts: Accounts | None = None) -> Iterator[tuple[Entry, tuple[np.ndarray, ...]]]:
-        """Each entry with its targets' tensors, made in its turn."""
+        """Yield each entry with its targets' tensors."""
         carrying = self.carrying(accounts)
         for entry in self.entries:
             yield entry, carrying.carry(entry)
 
 
 def find(tensors: Source, options: Options) -> Transfer:
-    """Find how tensors go over: as the models tell, as a person says, or on the way back as the file itself says.
+    """Determine how tensors are converted: from the models, the user's rules, or on the way back from the file itself.
 
     The names may be those of a wrapped model (DistributedDataParallel, torch.compile, AveragedModel).
 
     Args:
         tensors: torch's, or with ``options.reverse`` Flax's.
-        options: the models, and what a person says of names.
+        options: the models, and the user's rules about names.
 
     Raises:
         WeightsMismatch: everything that is missing, unexpected or mis-shaped, in one message.
-        NoPair: layers that no pair speaks of.
-        UsageError: nothing tells how they go over.
+        NoPair: layers that no pair covers.
+        UsageError: nothing determines the conversion.
     """
     if options.reverse:
         back = way_back(tensors, options)
@@ -106,7 +105,7 @@ def find(tensors: Source, options: Options) -> Transfer:
     if left is None and right is None and not isinstance(options.rules, Mapping):
         raise UsageError(
             wrong_way(tensors, reverse=False)
-            or "names alone do not tell the layers: give a model to go by: --torch module:name, or --flax module:name; "
+            or "names alone do not identify the layers: pass a model: --torch module:name, or --flax module:name; "
             "target="
         )
     tensors = as_the_model_names_them(tensors, options)
@@ -124,7 +123,7 @@ def find(tensors: Source, options: Options) -> Transfer:
 
 
 def _widening(tensors: Source, options: Options, dtype: str) -> Transfer:
-    """How quantised weights go over with their scales: the mapping widens them, and its inverse quantises them."""
+    """Convert quantised weights with their scales: the mapping widens them, and its inverse quantises them."""
     said = blocks_said_beside(tensors)
     entries = widening_entries(tensors, dtype, said)
     plain = widened(tensors, dtype, said)
@@ -136,20 +135,20 @@ def _widening(tensors: Source, options: Options, dtype: str) -> Transfer:
 
 
 def as_the_model_names_them(tensors: Source, options: Options) -> Source:
-    """Torch's tensors without what wrappers put before their names, and without what no state dict holds."""
+    """Rename torch's tensors as the model does: without wrappers' prefixes, and what no state dict has."""
     left, right = options.guides
     rules = options.rules
     if left is not None:
         return tensors.without_prefixes(tuple(left.leaves)).without(left.hidden, HIDDEN)
     if isinstance(rules, Mapping):
         return tensors.without_prefixes([source for entry in rules.entries for source in entry.sources])
-    # They may be renamed to what torch would call them, or to Flax's paths.
+    # They may be renamed to torch's names, or to Flax's paths.
     expected = torch_names(right) | set(right.leaves if right is not None and rules.rename else ())
     return tensors.without_prefixes(expected, rules)
 
 
 def torch_names(flax: Guide | None) -> set[str]:
-    """What a Flax model's tensors are called in torch, as far as the model itself tells; empty if it does not."""
+    """The torch names of a Flax model's tensors, as far as the model itself defines them; empty if it does not."""
     try:
         return {source for entry in between(None, flax).entries for source in entry.sources}
     except (NoPair, WeightsMismatch):  # a layer without a pair; one that is stacked with others for a scan
@@ -157,7 +156,7 @@ def torch_names(flax: Guide | None) -> set[str]:
 
 
 def part_that_fits(tensors: Source, options: Options) -> int:
-    """How many tensors there are, if all fit and are a part of the model alone; else 0."""
+    """The number of tensors, if all fit and are only a part of the model; else 0."""
     left, right = options.guides
     try:
         named = as_the_model_names_them(tensors, options)

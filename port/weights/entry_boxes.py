@@ -1,4 +1,4 @@
-"""A box of what an entry of a mapping gives, made of the boxes of the file's tensors that it needs."""
+"""Reads a box of a mapping entry's target from the boxes of the file's tensors that it needs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from port.weights.sources import Source
 class EntryBoxes:
     """One entry's tensors, read in parts.
 
-    Where the file gives whole tensors alone, each is read once and kept for all that the entry gives.
+    If the file can only read whole tensors, each is read once and kept for all targets of the entry.
 
     Attributes:
-        entry: of the mapping.
-        source: what is there.
-        names: the name that each of the source's tensors is read under: tied ones have one.
-        shapes: the source's.
-        nbytes_read: so far.
+        entry: the mapping's entry.
+        source: the source tensors.
+        names: the name that each source is read under: tied ones share one.
+        shapes: the sources' shapes.
+        nbytes_read: bytes read so far.
     """
 
     entry: Entry
@@ -38,10 +38,10 @@ class EntryBoxes:
     _whole: dict[str, np.ndarray] = field(default_factory=dict)
 
     def target(self, place: int, box: Box) -> np.ndarray:
-        """A box of one of the entry's targets.
+        """Return a box of one of the entry's targets.
 
         Raises:
-            WeightsMismatch: tensors that a move cannot take; says whose they are.
+            WeightsMismatch: a move cannot take the tensors; names them.
         """
         wanted = tuple(box if number == place else None for number in range(len(self.entry.targets)))
         try:
@@ -68,5 +68,5 @@ class EntryBoxes:
         if name not in self._whole:
             self.nbytes_read += self.source.tensors[name].nbytes
             self._whole[name] = self.source[name]
-        # A copy: the whole may be the caller's own, and XLA's CPU takes memory as it is.
+        # A copy: the whole may belong to the caller, and XLA's CPU backend uses memory as it is.
         return copied(cut(self._whole[name], need))

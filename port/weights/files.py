@@ -1,4 +1,4 @@
-"""Named arrays in one safetensors file: written whole or not at all."""
+"""Named arrays in one safetensors file, written atomically."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from port.weights.safetensors_files import open_safetensors
 
 
 def read_arrays(path: Path | str) -> dict[str, np.ndarray]:
-    """All tensors of a safetensors file, by name, in memory of their own.
+    """Read all tensors of a safetensors file, by name, into memory.
 
     Raises:
         BrokenWeights: the file is missing, or is not a safetensors file.
@@ -23,10 +23,10 @@ def read_arrays(path: Path | str) -> dict[str, np.ndarray]:
 
 
 def write_arrays(path: Path | str, arrays: Arrays[str, np.ndarray]) -> None:
-    """Write named arrays to a safetensors file; whoever reads it finds all of them, or what was there before.
+    """Write named arrays to a safetensors file; readers find all of them, or the previous contents.
 
     Raises:
-        BrokenWeights: the file cannot be written there.
+        BrokenWeights: the file cannot be written.
     """
     tensors = [_as_tensor(name, np.asarray(array)) for name, array in arrays.items()]
     try:

@@ -1,4 +1,4 @@
-"""A tensor's fingerprint: the same for the same dtype, shape and bytes, and for nothing else."""
+"""Fingerprints of tensors: equal for equal dtype, shape and bytes only."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 from port.weights.contiguous import pieces
 
 DIGITS = 16
-"""Of the hash, in hexadecimal: 64 bits. By chance two tensors meet once in 10¹⁹."""
+"""Hexadecimal digits of the hash: 64 bits. Two tensors collide by chance once in 10¹⁹."""
 HASH = "xxh3_64"
-"""What is taken of a tensor. It tells a tensor that was changed from one that was not, at ten times SHA-256's speed; it
-is no signature: who means to can make another tensor of the same fingerprint."""
+"""The hash. It tells a changed tensor from an unchanged one, at ten times SHA-256's speed; it is not a signature:
+tensors with equal fingerprints can be made on purpose."""
 FIRST_HASH = "sha256"
-"""What files have that do not say which hash they have."""
+"""The hash of files that do not name one."""
 
 
 def fingerprint(array: np.ndarray, hash: str = HASH) -> str:
-    """The beginning of an array's hash. Shape and dtype belong to it: a reshaped tensor is another one.
+    """Return the first digits of an array's hash, including shape and dtype: a reshaped tensor has another one.
 
     Args:
         array: of any dtype and strides.
-        hash: `HASH`, or `FIRST_HASH` to compare with a file that has it.
+        hash: `HASH`, or `FIRST_HASH` to compare with a file that uses it.
 
     Raises:
-        ValueError: another hash.
+        ValueError: the hash is unknown.
     """
     hashed = _begun(hash)
     hashed.update(f"{array.dtype.name}{array.shape}".encode())
@@ -36,13 +36,13 @@ def fingerprint(array: np.ndarray, hash: str = HASH) -> str:
 
 
 def known_hash(name: str) -> str:
-    """The name of a hash that `fingerprint` takes.
+    """Return the name of a hash that `fingerprint` supports.
 
     Raises:
-        ValueError: another one.
+        ValueError: the hash is unknown.
     """
     if name not in (HASH, FIRST_HASH):
-        raise ValueError(f"its fingerprints are of {name!r}, and known are {HASH} and {FIRST_HASH}")
+        raise ValueError(f"its fingerprints use {name!r}; supported are {HASH} and {FIRST_HASH}")
     return name
 
 

@@ -19,12 +19,12 @@ from port.weights.sources import Source
 
 
 def arrays_of(module: nnx.Module, mapping: Mapping | None = None) -> dict[str, np.ndarray]:
-    """The module's parameters and running statistics as a torch state dict of numpy arrays.
+    """Return the module's parameters and running statistics as a torch state dict of numpy arrays.
 
     Args:
         module: an nnx module.
-        mapping: from torch's keys to the module's paths; by default the one that the module itself gives. What it does
-            not speak of is left out.
+        mapping: from torch's keys to the module's paths; by default the module's own. Tensors that it does not mention
+            are left out.
     """
     mapping = mapping or between(None, module)
     carried = Mapping(tuple(entry for entry in mapping.entries if entry.collection != TORCH_ONLY))
@@ -33,7 +33,7 @@ def arrays_of(module: nnx.Module, mapping: Mapping | None = None) -> dict[str, n
 
 
 def fill(module: nnx.Module, source: Source, mapping: Mapping | None = None) -> None:
-    """Put a torch state dict's tensors into the module, in place, each in the dtype that the module has there.
+    """Load a torch state dict's tensors into the module, in place, keeping the module's dtypes.
 
     Args:
         module: an nnx module.
@@ -42,7 +42,7 @@ def fill(module: nnx.Module, source: Source, mapping: Mapping | None = None) -> 
 
     Raises:
         WeightsMismatch: missing, unexpected or mis-shaped keys: all of them in one message; nothing is filled.
-            So are optional ones that are missing, where the module has no values of its own (`nnx.eval_shape`).
+            Optional keys count as missing too, if the module has no values of its own (`nnx.eval_shape`).
     """
     mapping = mapping or between(source.guide("torch"), module)
     mapping.check(source.shapes)
@@ -61,7 +61,7 @@ def fill(module: nnx.Module, source: Source, mapping: Mapping | None = None) -> 
 
 
 def own_mapping(module: nnx.Module) -> Mapping:
-    """From the module's own paths to themselves: for weights that are Flax's already."""
+    """Map the module's paths to themselves: for weights that are Flax's already."""
     guide = nnx_guide(module)
     optional = {
         joined(layer.path, name)
@@ -80,7 +80,7 @@ def own_mapping(module: nnx.Module) -> Mapping:
 
 
 def refuse_empty(module: nnx.Module, mapping: Mapping, source: Source) -> None:
-    """See that every variable of the module has a value, or gets one. Raises WeightsMismatch: which do not."""
+    """Check that every variable of the module has a value, or gets one; raises WeightsMismatch otherwise."""
     filling = {target for entry in mapping.present(source) for target in entry.targets}
     own = {dotted(path): variable for path, variable in weights_of(module)}
     names = sorted(name for name, variable in own.items() if name not in filling and _is_abstract(variable))

@@ -1,4 +1,4 @@
-"""The formats of weights files by their names' suffixes, and which one a result is written in."""
+"""The formats of weights files by suffix, and the choice of a result's format."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from port.errors import UnknownChoice, UsageError
 
 FORMATS = ("safetensors", "msgpack", "orbax", "torch", "npz", "hf", "peft")
-"""What can be written; "hf" is a folder as the Hugging Face hub has them, "peft" one of an adapter alone."""
+"""Formats that can be written; "hf" is a folder as on the Hugging Face hub, "peft" an adapter's folder."""
 OF_FLAX = ("safetensors", "msgpack", "orbax", "npz")
 OF_TORCH = ("safetensors", "torch", "npz", "hf", "peft")
 SUFFIXES = {
@@ -20,16 +20,16 @@ SUFFIXES = {
 
 
 def format_of(out: Path | str | None, wanted: str | None, *, reverse: bool = False) -> str:
-    """The format of a result: as the suffix of its name says, or as is asked for.
+    """Choose a result's format: by its suffix, or the requested one.
 
     Args:
         out: the file or the folder; a name that ends in a slash is a folder of Orbax. None: nothing is written.
-        wanted: one of `FORMATS`; without it a name without suffix is safetensors.
-        reverse: a torch state dict is written; else Flax variables.
+        wanted: one of `FORMATS`; by default a name without suffix is safetensors.
+        reverse: whether a torch state dict is written, instead of Flax variables.
 
     Raises:
-        UnknownChoice: ``wanted`` is none of the formats.
-        UsageError: a suffix of no format or of another one than ``wanted``; a format that is not for these weights.
+        UnknownChoice: ``wanted`` is not a format.
+        UsageError: an unknown suffix, or one of another format than ``wanted``; a format that is not for these weights.
     """
     if wanted is not None and wanted not in FORMATS:
         raise UnknownChoice("format", wanted, FORMATS)
@@ -37,12 +37,12 @@ def format_of(out: Path | str | None, wanted: str | None, *, reverse: bool = Fal
     by_name = SUFFIXES.get(suffix) or ("orbax" if str(out).endswith("/") and wanted not in ("hf", "peft") else None)
     if wanted is not None and by_name not in (None, wanted):
         raise UsageError(
-            f"{out} is named as {by_name}, and format {wanted} is asked for: leave the format out, or give a name that "
+            f"{out} has the suffix of {by_name}, but format {wanted} is requested: leave it out, or pass a name that "
             f"{_endings(wanted)}"
         )
     if suffix and by_name is None and wanted is None:
         raise UsageError(
-            f"{out}: {suffix} is the suffix of no format that can be written; the suffix says the format: "
+            f"{out}: {suffix} is not the suffix of a format that can be written; the suffix sets the format: "
             f"{', '.join(f'{name} ({_suffixes(name)})' for name in _fitting(reverse))}"
         )
     chosen = wanted or by_name or "safetensors"

@@ -1,4 +1,4 @@
-"""Folders as the Hugging Face hub has them: sharded safetensors, and beside them what a model's folder holds else."""
+"""Folders as on the Hugging Face hub: sharded safetensors, and the other files of a model's folder."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from port.weights.tensors import Tensor
 
 CONFIG = "config.json"
 SHARD_SIZE = 5 * 10**9
-"""Bytes of a shard, where nothing is said."""
+"""Bytes of a shard, by default."""
 _OF_WEIGHTS = {*SUFFIXES, ".h5", ".onnx", ".gguf", ".pb", ".tflite", ".mlmodel", ".distcp"}
 
 
 def files_beside(folder: Path | str) -> list[Path]:
-    """What a model's folder holds beside its weights: its config, the tokenizer's files, notes.
+    """List the files in a model's folder beside its weights: its config, the tokenizer's files, notes.
 
     Raises:
-        UsageError: it is no model's folder.
+        UsageError: it is not a model's folder.
     """
     folder = Path(folder)
     if not (folder / CONFIG).is_file():
-        raise UsageError(f"{folder} is no folder of the hub: it has no {CONFIG}")
+        raise UsageError(f"{folder} is not a folder of the hub: it has no {CONFIG}")
     return sorted(path for path in folder.iterdir() if _is_beside(path))
 
 
@@ -41,14 +41,14 @@ def write_hub(
     """Write a folder that ``transformers`` loads.
 
     Args:
-        folder: which is not there yet.
+        folder: must not exist.
         tensors: under the original's names.
         limit: bytes of a shard.
-        metadata: what the files say of themselves.
-        beside: files that are taken along as they are.
+        metadata: the files' metadata.
+        beside: files that are copied.
 
     Raises:
-        BrokenWeights: one of them cannot be read; else as `write_sharded`.
+        BrokenWeights: one of these cannot be read; else as for `write_sharded`.
         OSError: the folder cannot be written.
     """
     write_sharded(folder, tensors, limit, metadata)
@@ -56,13 +56,13 @@ def write_hub(
         try:
             content = path.open("rb")
         except OSError as error:
-            raise BrokenWeights(f"{path} cannot be taken along: {error.strerror or error}") from error
+            raise BrokenWeights(f"{path} cannot be copied: {error.strerror or error}") from error
         with content, (folder / path.name).open("wb") as copy:
             shutil.copyfileobj(content, copy)
 
 
 def is_hub(folder: Path) -> bool:
-    """Whether a folder holds nothing but what `write_hub` writes."""
+    """Whether a folder has only what `write_hub` writes."""
     return all(
         path.name.endswith((".safetensors", f".safetensors{SUFFIX}")) or _is_beside(path) for path in folder.iterdir()
     ) and any(path.name.endswith(".safetensors") for path in folder.iterdir())

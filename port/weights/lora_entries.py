@@ -1,4 +1,4 @@
-"""Entries of a mapping from PEFT's factors to Flax's, which are the other way round."""
+"""Mapping entries from PEFT's factors to Flax's, which are transposed."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ TURNED = (Permute((1, 0)),)
 
 @dataclass(frozen=True)
 class AdaptedLayer:
-    """A linear layer of the Flax model's, and the adapter that is kept beside it.
+    """A linear layer of the Flax model, and the adapter that is kept beside it.
 
     Attributes:
-        factors: of the torch module whose weight it holds; of each of several, where it is a stack of them.
-        is_stack: whether it is: its parameters have one axis more, the first.
+        factors: of the torch module with its weight; of each of several, if it is a stack of them.
+        is_stack: whether it is a stack: its parameters have an additional leading axis.
     """
 
     factors: tuple[Factors, ...]
@@ -35,12 +35,12 @@ class AdaptedLayer:
 
 
 def factor_entries(layer: AdaptedLayer, targets: tuple[str, str], adapter: Adapter) -> list[Entry]:
-    """From PEFT's factors to Flax's.
+    """Make the entries from PEFT's factors to Flax's.
 
     Args:
-        layer: which they are kept beside.
+        layer: the layer that they are kept beside.
         targets: the paths of A and B.
-        adapter: whose they are.
+        adapter: the factors' adapter.
     """
     downs, ups = (tuple(getattr(each, which) for each in layer.factors) for which in ("down", "up"))
     return [
@@ -50,21 +50,21 @@ def factor_entries(layer: AdaptedLayer, targets: tuple[str, str], adapter: Adapt
 
 
 def adapted_layers(mapping: Mapping, adapter: Adapter, flax: Guide) -> dict[str, AdaptedLayer]:
-    """Each layer of the Flax model's that an adapter is of, by its path.
+    """Return each layer of the Flax model that an adapter covers, by path.
 
     Args:
         mapping: from torch's keys to Flax's paths, for the model without its adapter.
-        adapter: of it.
+        adapter: its adapter.
         flax: the model without its adapter.
 
     Raises:
-        WeightsMismatch: modules that are no linear layers there, stacks whose layers are adapted differently; all of
+        WeightsMismatch: modules that are not linear layers there, stacks whose layers are adapted differently; all of
             them.
     """
     by_weight = {factors.weight: factors for factors in adapter.factors}
     homes = {source: entry for entry in mapping.entries for source in entry.sources}
     wrong = [
-        f"{factors.path}: the model has no home for {factors.weight}{nearest(factors.weight, homes)}"
+        f"{factors.path}: the model has no place for {factors.weight}{nearest(factors.weight, homes)}"
         for factors in adapter.factors
         if factors.weight not in homes
     ]
@@ -75,29 +75,29 @@ def adapted_layers(mapping: Mapping, adapter: Adapter, flax: Guide) -> dict[str,
             continue
         path = entry.targets[0].rpartition(".")[0]
         layer = AdaptedLayer(factors, is_stack=any(isinstance(move, Stack) for move in entry.moves))
-        why = _why_not(entry, path, layer, flax)
+        why = _obstacle(entry, path, layer, flax)
         if why is None:
             layers[path] = layer
         else:
             wrong.append(f"{', '.join(each.path for each in factors)} → {', '.join(entry.targets)}: {why}")
     if wrong:
         raise WeightsMismatch(
-            "an adapter is kept beside nnx.Linear alone, whose weight is torch's, or a stack of torch's that are "
+            "an adapter can only be kept beside nnx.Linear, whose weight is torch's, or a stack of torch's that are "
             "adapted alike; merged it goes into any layer (merge=True):\n  " + "\n  ".join(sorted(wrong))
         )
     return layers
 
 
-def _why_not(entry: Entry, path: str, layer: AdaptedLayer, flax: Guide) -> str | None:
-    """Why an adapter is not kept beside a layer; None where it is."""
+def _obstacle(entry: Entry, path: str, layer: AdaptedLayer, flax: Guide) -> str | None:
+    """Why an adapter cannot be kept beside a layer; None if it can."""
     kind = flax.by_path[path].kind if path in flax.by_path else "nothing known"
     is_linear = path in flax.by_path and any(pair.flax == "flax.nnx.Linear" for pair in flax.by_path[path].pairs)
     if not is_linear or entry.targets != (joined(path, "kernel"),):
         return kind
     if len(layer.factors) < len(entry.sources):
-        return "some of its layers alone are adapted"
+        return "only some of its layers are adapted"
     if entry.moves != layer.moves:
-        return f"{kind} holds it otherwise ({', '.join(map(str, entry.moves))})"
+        return f"{kind} stores it differently ({', '.join(map(str, entry.moves))})"
     if len({(each.rank, each.scaling) for each in layer.factors}) > 1:
-        return "its layers are of several ranks or scalings"
+        return "its layers have different ranks or scalings"
     return None

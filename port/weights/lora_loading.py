@@ -1,4 +1,4 @@
-"""A model's weights and an adapter beside them: each factor into the place that the Flax model has for it."""
+"""Loads a model's weights and an adapter beside them: each factor into its place in the Flax model."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from port.weights.sources import Source, is_torch
 def beside(
     module: nnx.Module, base: Source, adapter: Adapter, source: Any, how: dict[str, Any], rngs: nnx.Rngs | None
 ) -> tuple[Source, Mapping]:
-    """The tensors of a model and its adapter, and where they go in an nnx model that holds both.
+    """Return the tensors of a model and its adapter, and their targets in an nnx model that holds both.
 
-    A model without LoRA's factors gets them, in place: `port.nn.LoRA` around each linear layer that the adapter is of.
+    A model without LoRA factors gets them, in place: `port.nn.LoRA` around each linear layer that the adapter covers.
 
     Args:
         module: an nnx model.
         base: torch's state dict.
-        adapter: of it.
+        adapter: the model's adapter.
         source: what ``base`` was opened from.
         how: ``rename`` and ``fold``, as for `port.load`.
-        rngs: draw the masks of the adapter's dropout.
+        rngs: draws the masks of the adapter's dropout.
 
     Raises:
-        WeightsMismatch: what does not fit, all of it. The model is then as it was.
+        WeightsMismatch: everything that does not fit. The model is then unchanged.
     """
     base = base.without_prefixes(meant_by(adapter))
     check_fits(base, adapter)
@@ -76,7 +76,7 @@ def _wrapping(path: str, layer: AdaptedLayer, adapter: Adapter) -> Wrapping:
 
 
 def _with_adapter(entry: Entry, places: dict[str, LoRAPlace]) -> Entry:
-    """An entry of the model without its adapter, to the paths that it has with it."""
+    """Convert an entry of the model without its adapter to the paths that it has with it."""
     paths = tuple(target.rpartition(".")[0] for target in entry.targets)
     return replace(
         entry,
@@ -88,19 +88,19 @@ def _with_adapter(entry: Entry, places: dict[str, LoRAPlace]) -> Entry:
 
 
 def _check_places(places: dict[str, LoRAPlace], layers: dict[str, AdaptedLayer]) -> None:
-    """See that a model's own places are those of an adapter. Raises WeightsMismatch: which are not; all of them."""
+    """Check that a model's LoRA modules match an adapter; raises WeightsMismatch with all that do not."""
     missing, unexpected = sorted(set(places) - set(layers)), sorted(set(layers) - set(places))
-    wrong = [f"missing: the adapter of {path}, for which the model has factors" for path in missing]
-    wrong += [f"unexpected: the adapter of {path}, for which it has none" for path in unexpected]
+    wrong = [f"missing: the adapter of {path}, which the model has factors for" for path in missing]
+    wrong += [f"unexpected: the adapter of {path}, which it has none for" for path in unexpected]
     for path in sorted(set(layers) & set(places)):
         place, factors = places[path], layers[path].factors[0]
         if place.rank != factors.rank:
-            wrong.append(f"{path} is of rank {place.rank}, its adapter of rank {factors.rank}")
+            wrong.append(f"{path} has rank {place.rank}, its adapter rank {factors.rank}")
         if place.scaling != factors.scaling:
             has = "" if hasattr(place.lora, "scaling") else " (nnx.LoRA has none; port.nn.LoRA has)"
             wrong.append(f"{path} scales by {place.scaling:g}{has}, its adapter by {factors.scaling:g}")
     if wrong:
         raise WeightsMismatch(
-            "the model's places for an adapter are not this one's; a model without any gets what fits:\n  "
+            "the model's LoRA modules do not match this adapter; a model without any gets what fits:\n  "
             + "\n  ".join(wrong)
         )

@@ -1,4 +1,4 @@
-"""Where an nnx model holds LoRA's factors; the model seen without them; and putting them around its linear layers."""
+"""The LoRA factors of an nnx model: finding them, viewing the model without them, and adding them to linear layers."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from port.nn import LoRA
 
 @dataclass(frozen=True)
 class LoRAPlace:
-    """Where one module's factors are.
+    """The LoRA factors of one module.
 
     Attributes:
-        path: of the module that is adapted, in the model without its adapter.
+        path: the path of the adapted module, in the model without its adapter.
         lora: the module that holds the factors.
         lora_path: its path.
-        base_path: of the adapted module, in the model with its adapter.
+        base_path: the path of the adapted module, in the model with its adapter.
     """
 
     path: str
@@ -33,12 +33,12 @@ class LoRAPlace:
 
     @property
     def rank(self) -> int:
-        """Of the factors."""
+        """The factors' rank."""
         return int(self.lora.lora_a.shape[-1])
 
     @property
     def scaling(self) -> float:
-        """Of their product: `nnx.LoRA` has none."""
+        """The scaling of their product; `nnx.LoRA` has none."""
         return float(getattr(self.lora, "scaling", 1.0))
 
     @property
@@ -52,8 +52,7 @@ class LoRAPlace:
 
 
 def lora_places(model: nnx.Module) -> dict[str, LoRAPlace]:
-    """Every place of a model that holds LoRA's factors, by the adapted module's path: `nnx.LoRA` around a module,
-    `nnx.LoRALinear`."""
+    """Find all LoRA factors of a model, by the adapted module's path: `nnx.LoRA` around a module, `nnx.LoRALinear`."""
     found = {dotted(path): module for path, module in nnx.iter_modules(model)}
     places = {}
     for path, module in found.items():
@@ -65,7 +64,7 @@ def lora_places(model: nnx.Module) -> dict[str, LoRAPlace]:
 
 
 def guide_without(model: nnx.Module, places: Mapping[str, LoRAPlace]) -> Guide:
-    """What an nnx model tells, as if it had no adapter."""
+    """Build an nnx model's guide, as if it had no adapter."""
     guide = nnx_guide(model)
     factors = {name for place in places.values() for name in place.factors}
     leaves = {}
@@ -77,7 +76,7 @@ def guide_without(model: nnx.Module, places: Mapping[str, LoRAPlace]) -> Guide:
 
 
 def without(path: str, places: Mapping[str, LoRAPlace]) -> str:
-    """A tensor's path in the model without its adapter."""
+    """Return a tensor's path in the model without its adapter."""
     above = path
     while above:
         above = above.rpartition(".")[0]
@@ -108,14 +107,14 @@ def _linear(place: LoRAPlace) -> Layer:
 
 @dataclass(frozen=True)
 class Wrapping:
-    """What is put around one linear layer.
+    """The LoRA module to put around one linear layer.
 
     Attributes:
-        rank: of the factors.
-        scaling: of their product.
-        dtype: of the factors.
-        dropout: of what goes into A, in training.
-        stacked: of how many layers it is a stack, whose parameters have one axis more; None: it is none.
+        rank: the factors' rank.
+        scaling: the scaling of their product.
+        dtype: the factors' dtype.
+        dropout: the rate on the input of A, in training.
+        stacked: the number of layers, if it is a stack, whose parameters have an additional axis; else None.
     """
 
     rank: int
@@ -130,8 +129,8 @@ def put_around(model: nnx.Module, wrappings: Mapping[str, Wrapping], rngs: nnx.R
 
     Args:
         model: an nnx model.
-        wrappings: a linear layer's path → what is put around it.
-        rngs: draw the masks of their dropout.
+        wrappings: a linear layer's path → the module to put around it.
+        rngs: draws the masks of their dropout.
     """
     modules = {dotted(path): module for path, module in nnx.iter_modules(model)}
     new = {id(modules[path]): _lora(modules[path], told, rngs) for path, told in wrappings.items()}
@@ -139,7 +138,7 @@ def put_around(model: nnx.Module, wrappings: Mapping[str, Wrapping], rngs: nnx.R
 
 
 def take_off(model: nnx.Module) -> None:
-    """Take every `nnx.LoRA` off that is around a module, in place."""
+    """Remove every `nnx.LoRA` around a module, in place."""
     _replace(model, {id(place.lora): place.lora.base_module for place in lora_places(model).values()})
 
 
@@ -164,12 +163,12 @@ def _lora(linear: Any, told: Wrapping, rngs: nnx.Rngs | None) -> LoRA:
 
 
 def _abstract(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Any:
-    """What stands for a parameter that is filled later."""
+    """A placeholder for a parameter that is filled later."""
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
 def _replace(model: nnx.Module, new: Mapping[int, Any]) -> None:
-    """Put other modules in the place of some, wherever a model holds them."""
+    """Replace modules wherever a model holds them."""
     for _, module in list(nnx.iter_modules(model)):
         for name, value in list(vars(module).items()):
             if id(value) in new:

@@ -1,4 +1,4 @@
-"""Tensors of a file of which some are made of several, each when it is asked for; a part of one of parts of these."""
+"""Tensors of a file, some of which are computed from several when needed; a part of one from parts of these."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from port.weights.tensors import TensorInfo
 
 
 def made(pool: Source, entries: Mapping[str, Entry], names: Iterable[str]) -> Source:
-    """Some tensors: those that an entry gives are made by it, the others are the pool's own.
+    """Select tensors: those with an entry are computed by it, the others come from the pool.
 
     Args:
-        pool: all that they are made of.
-        entries: a name → the entry that gives this tensor alone.
-        names: of the result, in order.
+        pool: all tensors that they are made from.
+        entries: a name → the entry that computes only this tensor.
+        names: the names of the result, in order.
     """
     own, shapes = {name: name for name in pool}, pool.shapes
 
@@ -38,7 +38,7 @@ def made(pool: Source, entries: Mapping[str, Entry], names: Iterable[str]) -> So
     return Source(
         infos,
         read,
-        # Of two names of one tensor one may be made anew, alone.
+        # Of two names of one tensor, only one may be computed anew.
         aliases={
             name: first
             for name, first in pool.aliases.items()

@@ -1,4 +1,4 @@
-"""Memory that is used again: the system zeroes every fresh page, which takes longer than to copy a tensor into it."""
+"""Memory that is reused: the system zeroes every new page, which takes longer than copying a tensor into it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 from port.weights.ahead import AHEAD
 
 SMALLEST = 2**20
-"""Bytes below which numpy's own memory is as fast: the allocator keeps it."""
+"""Bytes below which numpy's own memory is as fast: its allocator keeps it."""
 
 
 class Memory:
-    """Gives arrays; the memory of one that nothing refers to any more becomes that of the next.
+    """Allocates arrays; the memory of one that nothing refers to any more is reused for the next.
 
-    Safe to use from several threads. What is kept is let go with the object.
+    Thread-safe. The kept memory is released with the object.
     """
 
     def __init__(self) -> None:
         self._free: list[np.ndarray] = []
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """An array in C order, of any content. One of more than `AHEAD` bytes is not kept for another."""
+        """An uninitialized array in C order. More than `AHEAD` bytes are not kept for reuse."""
         count = int(np.prod(shape, dtype=np.int64))
         nbytes = count * dtype.itemsize
         if not SMALLEST <= nbytes <= AHEAD:

@@ -1,4 +1,4 @@
-"""How a checkpoint's tensors are cut for the devices of a mesh, where a file is written for them. Needs no devices."""
+"""How a checkpoint's tensors are sharded for a mesh that a file is written for. Needs no devices."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from port.errors import UsageError
 
 Shape = tuple[int, ...]
 LONGEST = "longest:"
-"""Before an axis of the mesh: along whichever axis of a tensor is the longest that it divides."""
+"""The prefix before a mesh axis: shard along a tensor's longest axis that it divides."""
 
 
 @dataclass(frozen=True)
 class Longest:
-    """A rule for tensors of all shapes: the longest axis that the devices divide is cut, the first of equal ones.
+    """A rule for tensors of all shapes: shard the longest axis that the devices divide, the first of equal ones.
 
-    A tensor of which they divide none is whole on every device.
+    A tensor without such an axis is replicated on every device.
 
     Attributes:
-        axis: of the mesh.
-        devices: how many there are along it.
+        axis: the mesh axis.
+        devices: the number of devices along it.
     """
 
     axis: str
     devices: int
 
     def __call__(self, path: str, shape: Shape) -> tuple[str | None, ...]:
-        """What each axis of a tensor is cut by."""
+        """The mesh axis for each axis of a tensor."""
         divided = [axis for axis, size in enumerate(shape) if size and size % self.devices == 0]
         cut = max(divided, key=lambda axis: shape[axis], default=None)
         return () if cut is None else tuple(self.axis if axis == cut else None for axis in range(cut + 1))
@@ -38,11 +38,11 @@ class Longest:
 
 @dataclass(frozen=True)
 class MeshCut:
-    """A mesh, and which of its axes cut which tensors.
+    """A mesh, and which of its axes shard which tensors.
 
     Attributes:
         axes: name → devices along it, in the mesh's order.
-        sharding: as `port.load` takes it, where a table may hold a `Longest`, too; None: a mesh of one axis cuts all
+        sharding: as in `port.load`, where a table may also contain a `Longest`; None: a mesh of one axis shards all
             tensors by it, each along its longest axis.
 
     Raises:
@@ -56,14 +56,14 @@ class MeshCut:
         if self.sharding is None and len(self.axes) > 1:
             last = list(self.axes)[-1]
             raise UsageError(
-                f"a mesh of several axes ({', '.join(self.axes)}) takes a sharding, which says by which of them a "
-                f"tensor is cut: a table of patterns, as in --sharding '.*={LONGEST}{last}' or "
+                f"a mesh of several axes ({', '.join(self.axes)}) needs a sharding, which says which of them a "
+                f"tensor is sharded by: a table of patterns, as in --sharding '.*={LONGEST}{last}' or "
                 f"--sharding '.*kernel={last},-'"
             )
 
     @property
     def rules(self) -> Any:
-        """The sharding that holds: a table, a function, or one for all tensors."""
+        """The sharding to use: a table, a function, or one for all tensors."""
         if self.sharding is not None:
             return self.sharding
         ((axis, devices),) = self.axes.items()
@@ -71,10 +71,10 @@ class MeshCut:
 
 
 def mesh_axes_of(text: str) -> dict[str, int]:
-    """A mesh as a person writes it: ``fsdp=8``, or ``data=2,fsdp=4``.
+    """Parse a mesh: ``fsdp=8``, or ``data=2,fsdp=4``.
 
     Raises:
-        UsageError: something else; an axis that is named twice.
+        UsageError: another form; an axis that is named twice.
     """
     matches = [re.fullmatch(r"\s*([A-Za-z_]\w*)\s*=\s*([1-9]\d*)\s*", part) for part in text.split(",")]
     axes = {match[1]: int(match[2]) for match in matches if match is not None}
@@ -87,14 +87,14 @@ def mesh_axes_of(text: str) -> dict[str, int]:
 
 
 def sharding_table(texts: Iterable[str], axes: Mapping[str, int]) -> dict[str, Any]:
-    """A table of patterns as a person writes them: ``.*kernel=fsdp,-``, ``.*embedding=data+fsdp``, ``.*=-``.
+    """Parse a table of patterns: ``.*kernel=fsdp,-``, ``.*embedding=data+fsdp``, ``.*=-``.
 
-    Before ``=`` stands a regular expression that fits a tensor's whole path, behind it what each of the tensor's axes
-    is cut by: an axis of the mesh, several joined by ``+``, or ``-`` for none; ``-`` alone is for tensors of any axes.
-    ``longest:fsdp`` leaves the tensor's axis to its shape.
+    Before ``=`` comes a regular expression that matches a tensor's whole path, after it the mesh axis for each of the
+    tensor's axes: an axis of the mesh, several joined by ``+``, or ``-`` for none; ``-`` alone is for tensors of any
+    number of axes. ``longest:fsdp`` chooses the tensor's axis by its shape.
 
     Raises:
-        UsageError: one that is not so, or a pattern that is there twice.
+        UsageError: an item of another form, or a pattern that occurs twice.
     """
     table: dict[str, Any] = {}
     for text in texts:
@@ -104,7 +104,7 @@ def sharding_table(texts: Iterable[str], axes: Mapping[str, int]) -> dict[str, A
                 f"sharding takes PATTERN=AXES, as in '.*kernel=fsdp,-' or '.*={LONGEST}fsdp'; got {text!r}"
             )
         if pattern in table:
-            raise UsageError(f"sharding: the pattern {pattern!r} is there twice")
+            raise UsageError(f"sharding: the pattern {pattern!r} occurs twice")
         table[pattern] = _spec(spec, axes)
     return table
 
@@ -116,20 +116,20 @@ def _spec(text: str, axes: Mapping[str, int]) -> Any:
     if text.startswith(LONGEST):
         name = text.removeprefix(LONGEST)
         if name not in axes:
-            raise UsageError(f"sharding: {text} names {name}, and the mesh has {', '.join(axes)}")
+            raise UsageError(f"sharding: {text} names {name}, but the mesh has {', '.join(axes)}")
         return Longest(name, axes[name])
     parts = [tuple(name.strip() for name in part.split("+")) for part in text.split(",")]
     return tuple(None if names == ("-",) else names if len(names) > 1 else names[0] for names in parts)
 
 
 def chunk_of(shard: Shape, itemsize: int, limit: int, *, is_cut: bool) -> Shape:
-    """The shape of a chunk of about ``limit`` bytes: some rows of what one device has of a tensor.
+    """Choose the shape of a chunk of about ``limit`` bytes: some rows of one device's part of a tensor.
 
     Args:
-        shard: the shape of that.
+        shard: the shape of that part.
         itemsize: bytes of an element.
         limit: bytes of a chunk.
-        is_cut: whether the rows are divided among the devices: a chunk then holds none of two devices, so that their
+        is_cut: whether the rows are divided among the devices: a chunk then has rows of only one device, so that their
             number divides the shard's.
     """
     if not shard:
@@ -139,9 +139,9 @@ def chunk_of(shard: Shape, itemsize: int, limit: int, *, is_cut: bool) -> Shape:
         return (wanted, *shard[1:])
     divisors = [rows for rows in range(1, shard[0] + 1) if shard[0] % rows == 0]
     smaller, larger = max(rows for rows in divisors if rows <= wanted), min(rows for rows in divisors if rows > wanted)
-    # Of a prime number of rows a chunk would be one row: many small ones take longer than a large one.
+    # With a prime number of rows a chunk would be one row: many small ones take longer than a large one.
     return (smaller if smaller * _SMALLEST >= wanted else larger, *shard[1:])
 
 
 _SMALLEST = 16
-"""A chunk is no less than this part of what is wanted."""
+"""A chunk is at least this part of the requested size."""

@@ -1,4 +1,4 @@
-"""Which part of each tensor a device of a mesh gets, for a file that is written for it; and how Orbax says that."""
+"""Which part of each tensor a device of a mesh gets, for a file that is written for it; and how Orbax stores that."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 SHOWN = 6
 """How many tensors a remark names."""
 SHARDING_FILE = "_sharding"
-"""Of Orbax's: how each array lay on its devices. A reader that says its own mesh never looks at it; one that says none
-(``StandardCheckpointer().restore(folder)``) places the arrays so, and ``metadata()`` shows it."""
+"""Orbax's file with the sharding of each array. A reader with its own mesh ignores it; one without
+(``StandardCheckpointer().restore(folder)``) places the arrays by it, and ``metadata()`` shows it."""
 
 
 @dataclass(frozen=True)
 class MeshPlan:
-    """A mesh of devices that need not be there, and how tensors lie on it.
+    """A mesh of devices that need not exist, and how tensors are sharded on it.
 
     Attributes:
         shardings: of each tensor, by the name that it is written under.
-        whole: tensors of several axes that their rule leaves whole, with their shapes: those of one are small anyway.
-        axis: what these were to be cut by.
+        whole: tensors of several axes that their rule replicates, with their shapes; those of one axis are small
+        anyway. axis: the mesh axis that these should be sharded by.
     """
 
     shardings: Mapping[str, NamedSharding]
@@ -39,16 +39,16 @@ class MeshPlan:
 
     @classmethod
     def of(cls, cut: MeshCut, shapes: Mapping[str, Shape], paths: Mapping[str, str]) -> MeshPlan:
-        """Plan it.
+        """Make the plan.
 
         Args:
             cut: the mesh, and its rules.
             shapes: name → shape of the tensors that are written.
-            paths: name → what its rules call it, where that is something else: the module's path.
+            paths: name → its path in the rules, if that is different: the module's path.
 
         Raises:
-            WeightsMismatch: tensors that cannot lie so; paths that no pattern fits, patterns that fit none.
-            UsageError: a sharding that is none.
+            WeightsMismatch: tensors that cannot be sharded so; paths that no pattern matches, patterns without a match.
+            UsageError: an invalid sharding.
         """
         from jax.sharding import AbstractMesh, AxisType
 
@@ -68,27 +68,27 @@ class MeshPlan:
         return cls({called[path]: sharding for path, sharding in found.items()}, whole, axis)
 
     def remarks(self) -> list[str]:
-        """What a person should know."""
+        """Remarks for the user."""
         if not self.whole:
             return []
         kept = [f"{name} {shape}" for name, shape in self.whole.items()]
         more = f" and {len(kept) - SHOWN} more" if len(kept) > SHOWN else ""
-        return [
-            f"no axis of these is divided by {self.axis}, and each reads the whole: {', '.join(kept[:SHOWN])}{more}"
-        ]
+        return [f"no axis of these is divided by {self.axis}, so each reads the whole: {', '.join(kept[:SHOWN])}{more}"]
 
     def shard(self, name: str, shape: Shape) -> Shape:
-        """The shape of what one device has of a tensor."""
+        """The shape of one device's part of a tensor."""
         return tuple(self.shardings[name].shard_shape(shape))
 
     def chunk(self, name: str, shape: Shape, itemsize: int, limit: int) -> Shape:
-        """The shape of a chunk of about ``limit`` bytes, which holds no elements of two devices."""
+        """The shape of a chunk of about ``limit`` bytes, which has elements of only one device."""
         shard = self.shard(name, shape)
         return chunk_of(shard, itemsize, limit, is_cut=shard[:1] != shape[:1])
 
     def write(self, folder: Path) -> None:
-        """Write Orbax's file of shardings: by the names' base64, each as JSON in a text. It names no devices: whoever
-        restores by it takes all of theirs, in their order."""
+        """Write Orbax's file of shardings: by the names' base64, each as JSON text.
+
+        It names no devices: a reader that uses it takes all of its own, in order.
+        """
         import numpy as np
         import orbax.checkpoint as ocp
 
@@ -106,7 +106,7 @@ class MeshPlan:
 
 
 def _longest(cut: MeshCut, path: str) -> Longest | None:
-    """The rule for a tensor, where its shape decides."""
+    """The rule for a tensor, if its shape decides."""
     rules = cut.rules
     if isinstance(rules, Longest):
         return rules

@@ -1,4 +1,4 @@
-"""What a file says of itself, beside its tensors; some of it is known only when they have been written."""
+"""The metadata of a weights file, some of which is known only when its tensors have been written."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from port.errors import BrokenWeights
 from port.weights.tensors import Checkpoint, Tensor
 
 Metadata = Callable[[], dict[str, str]]
-"""Gives the metadata: called before the tensors are written and once more behind them. Its length stays the same."""
+"""Returns the metadata: called before the tensors are written and again after them. Its length stays the same."""
 
 NAME = "port.metadata"
-"""The array in which msgpack and npz files have their metadata, which they have no other place for: JSON as bytes.
+"""The array that holds the metadata of msgpack and npz files, which have no other place for it: JSON as bytes.
 
-Flax leaves a collection that it does not know alone, and an array of numbers passes through `jax.jit`.
+Flax ignores a collection that it does not know, and an array of numbers passes through `jax.jit`.
 """
 
 
 def as_tensor(metadata: Metadata) -> list[Tensor]:
-    """The metadata as a tensor, to be written last; none where there is nothing to say."""
+    """The metadata as a tensor, to be written last; none if there is nothing to store."""
     if not (told := metadata()):
         return []
     return [Tensor(NAME, _bytes(told).shape, np.dtype(np.uint8), lambda: _bytes(metadata()))]
 
 
 def taken_out(checkpoint: Checkpoint) -> Checkpoint:
-    """A checkpoint whose metadata stands among its tensors, with the metadata in its own place.
+    """Move a checkpoint's metadata from its tensors to ``metadata``.
 
     Raises:
-        BrokenWeights: it is not what `as_tensor` made.
+        BrokenWeights: it was not made by `as_tensor`.
     """
     if NAME not in checkpoint.tensors:
         return checkpoint
@@ -48,9 +48,9 @@ def taken_out(checkpoint: Checkpoint) -> Checkpoint:
 
 
 def write_again(file: BinaryIO, place: int, before: bytes, now: bytes) -> None:
-    """Put what is known now in the place of what was written before."""
+    """Overwrite the metadata with what is known now."""
     if len(before) != len(now):
-        raise BrokenWeights(f"the metadata has {len(now)} bytes, and {len(before)} bytes were left for it")
+        raise BrokenWeights(f"the metadata has {len(now)} bytes, but {len(before)} bytes were reserved for it")
     if before != now:
         file.seek(place)
         file.write(now)

@@ -1,4 +1,4 @@
-"""`port.load` and `port.save`: a torch module or an nnx module, and files in torch's names and layouts."""
+"""`port.load` and `port.save`: load a torch or an nnx module from files, and save it in torch's names and layouts."""
 
 from __future__ import annotations
 
@@ -45,53 +45,53 @@ def load(
     dtype: str | None = None,
     rngs: nnx.Rngs | None = None,
 ) -> PlacedWeights | None:
-    """Fill a module with weights, in place.
+    """Load weights into a module, in place.
 
-    With ``mesh`` or ``sharding`` an nnx module's tensors go straight onto the mesh, one after the other, and each
-    process reads no more of the file than its own devices hold. The module may be abstract (`nnx.eval_shape`).
+    With ``mesh`` or ``sharding`` an nnx module's tensors go directly onto the mesh, one after the other, and each
+    process reads no more of the file than its devices need. The module may be abstract (`nnx.eval_shape`).
 
     Args:
         module: an nnx module (a safetensors file then needs no torch), or a torch module.
         source: a checkpoint file of torch's or Flax's, a state dict of arrays or tensors, a tree of Flax variables, or
-            a module. The values are converted to the dtypes that the module has.
+            a module. The values are converted to the module's dtypes.
         rename: where names differ, from torch's names to Flax's: see `port.mapping.between`; or the mapping itself.
-            Flax's file that `port convert` or `port translate` wrote says itself how it goes into a torch module.
+            A Flax file from `port convert` or `port translate` stores how it goes into a torch module.
         fold: a linear layer's path → (channels, height, width) of the features that are flattened before it.
-        key: where in a training checkpoint the state dict is, if it holds several.
-        adapter: a PEFT folder of a LoRA adapter of the model, or the file that `port convert` made of one.
-        merge: the adapter goes into the weights, W + scaling · B A. Else it is kept beside an nnx module's linear
-            layers, and trained alone by ``nnx.Optimizer(module, tx, wrt=nnx.LoRAParam)``: a module that holds no
-            `nnx.LoRA` gets `port.nn.LoRA` around each layer that the adapter is of.
+        key: the key of the state dict in a training checkpoint, if it has several.
+        adapter: a PEFT folder of a LoRA adapter of the model, or the file that `port convert` made from one.
+        merge: merge the adapter into the weights, W + scaling · B A. Otherwise it is kept beside an nnx module's linear
+            layers, to be trained alone by ``nnx.Optimizer(module, tx, wrt=nnx.LoRAParam)``: a module without `nnx.LoRA`
+            gets `port.nn.LoRA` around each layer that the adapter covers.
         mesh: the devices that an nnx module's tensors go to.
-        sharding: how they lie there: a `PartitionSpec` or a `NamedSharding` for all, a function (path, shape) → one, a
-            table of regular expressions, each with one (the first that a path fits counts); by default as the module's
-            own variables say (``nnx.with_partitioning``, ``out_sharding``), without that on every device.
-        dtype: on a mesh, what floating tensors are cast to; by default each keeps the file's own.
-
-        widen: the dtype that weights of eight bits are widened to, by the scales beside them (``weight_scale_inv``,
-            ``weight_scale``, ``SCB``); without it both are tensors like others, and the module has a place for each.
-        rngs: draw the masks of an adapter's dropout, where it is kept beside and has one.
+        sharding: how they are sharded: a `PartitionSpec` or a `NamedSharding` for all, a function (path, shape) → one,
+        a
+            table of regular expressions, each with one (the first match of a path counts); by default from the module's
+            own variables (``nnx.with_partitioning``, ``out_sharding``), otherwise replicated on every device.
+        dtype: on a mesh, the dtype that floating tensors are cast to; by default each keeps the file's dtype.
+        widen: the dtype that eight-bit weights are widened to, by the scales beside them (``weight_scale_inv``,
+            ``weight_scale``, ``SCB``); by default both are ordinary tensors, and the module has a parameter for each.
+        rngs: draws the masks of an adapter's dropout, if it is kept beside and has one.
 
     Returns:
-        what was read and placed, on a mesh; else None.
+        What was read and placed, on a mesh; otherwise None.
 
     Raises:
         BrokenWeights: the file cannot be read.
         UsageError: a mesh for a torch module, or a dtype without a mesh.
         WeightsMismatch: missing, unexpected or mis-shaped keys, all in one message, or a tensor that does not come back
             as it was converted; the module is then unchanged.
-        NoPair: the module holds a layer whose torch twin is not known.
+        NoPair: the module has a layer whose torch twin is not known.
     """
-    Options(widen=widen)  # refuses a dtype that is none
+    Options(widen=widen)  # rejects an invalid dtype
     if not merge:
         if adapter is None or not is_nnx(module):
-            raise UsageError("merge=False keeps an adapter beside an nnx module's weights: give both, or leave it out")
+            raise UsageError("merge=False keeps an adapter beside an nnx module's weights: pass both, or leave it out")
         where = {"mesh": mesh, "sharding": sharding, "dtype": dtype}
         names = {"rename": rename, "fold": fold}
         return _load_beside(module, source, adapter, names, (key, widen), where, rngs)
     if mesh is not None or sharding is not None:
         if not is_nnx(module):
-            raise UsageError(f"mesh and sharding are an nnx module's; got {described(module)}")
+            raise UsageError(f"mesh and sharding are for an nnx module; got {described(module)}")
         with ExitStack() as files:
             return _onto_mesh(
                 module,
@@ -112,7 +112,7 @@ def load(
 
 def _refuse_dtype(dtype: str | None) -> None:
     if dtype is not None:
-        raise UsageError("dtype goes with mesh: otherwise the values are converted to the dtypes that the module has")
+        raise UsageError("dtype needs a mesh: otherwise the values are converted to the module's dtypes")
 
 
 def _load_beside(
@@ -124,7 +124,7 @@ def _load_beside(
     where: dict[str, Any],
     rngs: nnx.Rngs | None,
 ) -> PlacedWeights | None:
-    """Fill a module with weights and their adapter; one that had no places for it has none after an error."""
+    """Load weights and their adapter; a module without LoRA modules has none after an error."""
     from port.weights.flax import fill
     from port.weights.lora_loading import beside
     from port.weights.lora_places import lora_places, take_off
@@ -142,7 +142,7 @@ def _load_beside(
             except Exception as error:
                 if not on_mesh:
                     raise
-                found = error  # the other processes are to hear of it
+                found = error  # the other processes must learn of it
             if on_mesh:
                 return _onto_mesh(module, lambda: _or_raise(found), where)
             fill(module, *_or_raise(found))
@@ -160,7 +160,7 @@ def _or_raise(found: tuple[Source, Mapping] | Exception) -> tuple[Source, Mappin
 
 
 def _opened(source: Any, how: tuple[str | None, str | None], adapter: Path | str | None, files: ExitStack) -> Source:
-    """What is at a key, widened where a dtype is said, with an adapter merged where one is."""
+    """Open what is at a key, widened if a dtype is passed, with an adapter merged if one is."""
     key, widen = how
     tensors = files.enter_context(opened(source, key=key))
     if widen is not None:
@@ -169,23 +169,23 @@ def _opened(source: Any, how: tuple[str | None, str | None], adapter: Path | str
 
 
 def save(module: Any, path: Path | str, *, mapping: Mapping | Path | str | None = None) -> None:
-    """Write a module's weights as a safetensors file with the keys and layouts of a torch state dict.
+    """Save a module's weights as a safetensors file with the keys and layouts of a torch state dict.
 
     Args:
-        module: an nnx module (no torch is imported), a torch module, or the state dict of one, such as ranks of FSDP
-            have gathered.
-        path: the file, written whole or not at all.
-        mapping: from torch's keys to an nnx module's paths, where the module itself does not tell them; or its file.
+        module: an nnx module (no torch is imported), a torch module, or the state dict of one, such as FSDP's ranks
+            gather.
+        path: the file, written atomically.
+        mapping: from torch's keys to an nnx module's paths, if the module itself does not define them; or its file.
     """
     write_arrays(path, arrays_of(module, mapping=mapping))
 
 
 def arrays_of(module: Any, *, mapping: Mapping | Path | str | None = None) -> dict[str, np.ndarray]:
-    """A module's weights as numpy arrays, with the keys and layouts of a torch state dict.
+    """Return a module's weights as numpy arrays, with the keys and layouts of a torch state dict.
 
     Args:
         module: an nnx module, a torch module, or the state dict of one.
-        mapping: from torch's keys to an nnx module's paths, where the module itself does not tell them; or its file.
+        mapping: from torch's keys to an nnx module's paths, if the module itself does not define them; or its file.
     """
     if is_torch(module) or _is_state_dict(module):
         import port.weights.torch
@@ -196,7 +196,7 @@ def arrays_of(module: Any, *, mapping: Mapping | Path | str | None = None) -> di
 
         whole = None if mapping is None else rules_of(mapping)
         if whole is not None and not isinstance(whole, Mapping):
-            raise UsageError(f"{mapping} holds rules, and not the whole mapping that is needed here")
+            raise UsageError(f"{mapping} has rules, but the whole mapping is needed here")
         return port.weights.flax.arrays_of(module, whole)
     raise _neither(module)
 
@@ -210,12 +210,12 @@ def _load_nnx(module: Any, tensors: Source, source: Any, rename: Rename, fold: S
 def _onto_mesh(module: Any, found: Callable[[], tuple[Source, Mapping]], how: dict[str, Any]) -> PlacedWeights:
     from port.weights.placing import place
 
-    Options(dtype=how["dtype"])  # refuses a dtype that is none
+    Options(dtype=how["dtype"])  # rejects an invalid dtype
     return place(module, found, **how)
 
 
 def _found(module: Any, tensors: Source, source: Any, rename: Rename, fold: Shapes | None) -> tuple[Source, Mapping]:
-    """The tensors under the names that the mapping takes, and the mapping to an nnx module."""
+    """The tensors under the names that the mapping uses, and the mapping to an nnx module."""
     from port.weights.flax import own_mapping
 
     torch = source if is_torch(source) else None
@@ -224,7 +224,7 @@ def _found(module: Any, tensors: Source, source: Any, rename: Rename, fold: Shap
     paths = {entry.sources[0] for entry in own.entries}
     options = Options(torch=torch, flax=module, rename=rename, fold=fold)
     told = torch_names(options.guides[1])
-    # Names alone: Flax's own if they can be nobody else's. A module that is not understood tells nothing of torch's.
+    # By names: Flax's own if they cannot be torch's. A module that cannot be read does not define torch's names.
     if tensors.is_flax or (rename is None and told and set(variables) == paths != told):
         return variables, own
     found = find(tensors, options)

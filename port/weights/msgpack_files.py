@@ -1,4 +1,4 @@
-"""Flax's msgpack files (`flax.serialization`), read and written an array at a time.
+"""Reads and writes Flax's msgpack files (`flax.serialization`), an array at a time.
 
 An array is msgpack's extension 1 (a numpy scalar: 3) around (shape, dtype's name, bytes). One of more than 1 GiB is
 a map instead: its shape, and chunks of its elements in C order, each an array.
@@ -32,7 +32,7 @@ LARGEST_PIECE = 2**30
 
 @dataclass(frozen=True)
 class _Array:
-    """An array's facts, and the place of its bytes, in one piece or in several."""
+    """An array's shape and dtype, and the position of its bytes, in one piece or in several."""
 
     info: TensorInfo
     begins: tuple[int, ...]
@@ -40,10 +40,10 @@ class _Array:
 
 
 def open_msgpack(path: Path | str) -> Checkpoint:
-    """A file of ``flax.serialization.to_bytes``, mapped into memory; its dicts and lists become dotted names.
+    """Open a file of ``flax.serialization.to_bytes``, mapped into memory; its dicts and lists become dotted names.
 
     Raises:
-        BrokenWeights: the file cannot be read, is not whole, or says what cannot be.
+        BrokenWeights: the file cannot be read, is incomplete, or is invalid.
     """
     path = Path(path)
     try:
@@ -52,9 +52,9 @@ def open_msgpack(path: Path | str) -> Checkpoint:
         scan = MsgpackScan(data)
         tree = scan.value()
         if not isinstance(tree, dict):
-            raise ValueError("a checkpoint is a map of names, and its outermost value is none")
+            raise ValueError("a checkpoint is a map of names, but its outermost value is not")
         if scan.at < len(data):
-            raise ValueError(f"the map ends at byte {scan.at}, and the file goes on to {len(data)}")
+            raise ValueError(f"the map ends at byte {scan.at}, but the file continues to {len(data)}")
         leaves = list(flat(_with_arrays(data, tree)))
     except (OSError, ValueError) as error:
         raise BrokenWeights(f"{path} cannot be read as a msgpack file of flax: {error}") from error
@@ -67,7 +67,7 @@ def open_msgpack(path: Path | str) -> Checkpoint:
         if isinstance(leaf, _Array):
             arrays[name] = leaf
         else:
-            left_out[name] = f"no array: {leaf!r:.40}"
+            left_out[name] = f"not an array: {leaf!r:.40}"
 
     def read(name: str) -> np.ndarray:
         array = arrays[name]
@@ -80,7 +80,7 @@ def open_msgpack(path: Path | str) -> Checkpoint:
 
 
 def _with_arrays(data: mmap.mmap, value: Any, name: str = "") -> Any:
-    """The tree with an `_Array` for everything that stands for one."""
+    """The tree with an `_Array` for each encoded array."""
     if isinstance(value, dict):
         branches = {key: _with_arrays(data, branch, f"{name}.{key}" if name else key) for key, branch in value.items()}
         return _joined(name, branches) if _CHUNKED in value else branches
@@ -95,26 +95,26 @@ def _array(data: mmap.mmap, blob: Blob, name: str) -> _Array:
     scan = MsgpackScan(data, blob.begin, blob.begin + blob.length)
     content = scan.value()
     if not isinstance(content, list) or len(content) != 3 or scan.at != scan.end:
-        raise ValueError(f"{name} is to be (shape, dtype, bytes), and is not")
+        raise ValueError(f"{name} must be (shape, dtype, bytes), but is not")
     shape, dtype, place = content
     if dtype not in dtypes():
         raise ValueError(f"{name} has the dtype {dtype!r:.40}; those that can be read are {', '.join(dtypes())}")
     info = TensorInfo(_shape(name, shape), dtypes()[dtype])
     if not isinstance(place, Blob) or place.length != info.nbytes:
-        raise ValueError(f"{name} is {dtype} of shape {info.shape}: {info.nbytes} bytes, and so many are not there")
+        raise ValueError(f"{name} is {dtype} of shape {info.shape}: {info.nbytes} bytes, but the file has fewer")
     return _Array(info, (place.begin,), (math.prod(info.shape),))
 
 
 def _joined(name: str, content: dict[str, Any]) -> _Array:
-    """An array out of its chunks."""
+    """Join an array's chunks."""
     pieces = content.get("chunks")
     shape = content.get("shape")
     if not isinstance(pieces, dict) or not pieces or not isinstance(shape, dict):
-        raise ValueError(f"{name} is to have chunks and a shape, and has not")
+        raise ValueError(f"{name} must have chunks and a shape, but has not")
     chunks = [pieces.get(str(place)) for place in range(len(pieces))]
     arrays = [chunk for chunk in chunks if isinstance(chunk, _Array)]
     if len(arrays) < len(chunks) or len({array.info.dtype for array in arrays}) > 1:
-        raise ValueError(f"{name} is to have chunks numbered from 0, all arrays of one dtype, and has not")
+        raise ValueError(f"{name} must have chunks numbered from 0, all arrays of one dtype, but has not")
     info = TensorInfo(_shape(name, [shape.get(str(axis)) for axis in range(len(shape))]), arrays[0].info.dtype)
     counts = tuple(math.prod(array.info.shape) for array in arrays)
     if sum(counts) != math.prod(info.shape):
@@ -124,7 +124,7 @@ def _joined(name: str, content: dict[str, Any]) -> _Array:
 
 def _shape(name: str, sizes: Any) -> tuple[int, ...]:
     if not isinstance(sizes, list) or len(sizes) > 64 or not all(type(size) is int and size >= 0 for size in sizes):
-        raise ValueError(f"{name} has the shape {sizes!r:.40}, and a shape is whole numbers, none negative")
+        raise ValueError(f"{name} has the shape {sizes!r:.40}, but a shape is whole numbers, none negative")
     if math.prod(size for size in sizes if size) > 2**59:
         raise ValueError(f"{name} has a shape that no array can have: {sizes!r:.60}")
     return tuple(sizes)
@@ -135,7 +135,7 @@ def write_msgpack(path: Path, tensors: Sequence[Tensor]) -> None:
 
     Raises:
         UsageError: names that cannot be nested.
-        BrokenWeights: a dtype that is no weight's; a tensor that is not what it promised to be.
+        BrokenWeights: a dtype that weights cannot have; a tensor that differs from its declaration.
         OSError: the file cannot be written.
     """
     tree = nested({tensor.name: tensor for tensor in tensors})

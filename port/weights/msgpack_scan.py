@@ -1,7 +1,7 @@
-"""What a msgpack file holds, without reading its arrays.
+"""Scans a msgpack file without reading its arrays.
 
-msgpack (github.com/msgpack/msgpack, spec.md) begins each value with a byte that says its kind, and its length where
-the kind leaves that open. So a file of any size is walked from head to head, and of an array only the place is kept.
+In msgpack (github.com/msgpack/msgpack, spec.md) each value begins with a byte that encodes its kind, and its length if
+the kind does not fix it. So a file of any size is walked from head to head, and of an array only the position is kept.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 
 DEEPEST = 100
 MOST_VALUES = 4_000_000
-"""A value may be one byte in the file and a hundred in memory; a checkpoint has some ten values an array."""
+"""A value may take one byte in the file and a hundred in memory; a checkpoint has some ten values per array."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Bytes that were not read: where in the file they lie, and the extension's code (None: plain bytes)."""
+    """Bytes that were not read: their position in the file, and the extension's code (None: plain bytes)."""
 
     begin: int
     length: int
@@ -27,10 +27,10 @@ class Blob:
 
 
 class MsgpackScan:
-    """Walks over the values between two places of a file.
+    """Walks over the values between two offsets of a file.
 
     Raises (from `value`):
-        ValueError: it is not msgpack, not whole, or larger or deeper than a checkpoint can be.
+        ValueError: it is not msgpack, incomplete, or larger or deeper than a checkpoint can be.
     """
 
     def __init__(self, data: mmap, begin: int = 0, end: int | None = None) -> None:
@@ -40,12 +40,12 @@ class MsgpackScan:
         self.values = 0
 
     def value(self, depth: int = 0) -> Any:
-        """The next value: dicts, lists, text, numbers, None; a `Blob` for bytes and extensions."""
+        """Read the next value: dicts, lists, text, numbers, None; a `Blob` for bytes and extensions."""
         self.values += 1
         if depth > DEEPEST:
             raise ValueError(f"it is nested more than {DEEPEST} deep")
         if self.values > MOST_VALUES:
-            raise ValueError(f"it holds more than {MOST_VALUES} values")
+            raise ValueError(f"it has more than {MOST_VALUES} values")
         head = self._unpack(">B")
         if head < 0x80:
             return head
@@ -66,12 +66,12 @@ class MsgpackScan:
         if head in _SIZED:
             size, read = _SIZED[head]
             return read(self, self._unpack(size), depth)
-        raise ValueError(f"byte {self.at - 1} is {head:#x}, which begins no value")
+        raise ValueError(f"byte {self.at - 1} is {head:#x}, which does not begin a value")
 
     def _skip(self, length: int) -> int:
         begin, self.at = self.at, self.at + length
         if self.at > self.end:
-            raise ValueError(f"it ends at byte {self.end}, inside a value that goes on to {self.at}")
+            raise ValueError(f"it ends at byte {self.end}, inside a value that continues to {self.at}")
         return begin
 
     def _unpack(self, layout: str) -> Any:
@@ -99,9 +99,9 @@ class MsgpackScan:
         for _ in range(length):
             key = self.value(depth + 1)
             if not isinstance(key, str | int):
-                raise ValueError(f"before byte {self.at} stands the key {key!r:.40}, and keys are text or numbers")
+                raise ValueError(f"before byte {self.at} is the key {key!r:.40}, but keys are text or numbers")
             if str(key) in content:
-                raise ValueError(f"the key {str(key)!r} stands twice in one map")
+                raise ValueError(f"the key {str(key)!r} occurs twice in one map")
             content[str(key)] = self.value(depth + 1)
         return content
 

@@ -11,7 +11,7 @@ Leaf = TypeVar("Leaf")
 
 
 def nested(leaves: Mapping[str, Leaf]) -> dict[str, Any]:
-    """Dicts in dicts, one a segment of the names; numbers stay text.
+    """Nest dicts by the segments of dotted names; numbers stay text.
 
     Raises:
         UsageError: a name is also the beginning of another ("a" and "a.b"), or has an empty segment.
@@ -32,7 +32,7 @@ def nested(leaves: Mapping[str, Leaf]) -> dict[str, Any]:
 
 
 def flat(tree: Any, parts: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Every leaf of nested dicts and lists with its path; positions in lists are whole numbers."""
+    """Yield every leaf of nested dicts and lists with its path; positions in lists are integers."""
     if isinstance(tree, dict):
         for key, branch in tree.items():
             yield from flat(branch, (*parts, str(key)))
@@ -44,5 +44,5 @@ def flat(tree: Any, parts: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[s
 
 
 def dotted(parts: tuple[str | int, ...]) -> str:
-    """A path as a name."""
+    """Join a path to a name."""
     return ".".join(map(str, parts))

@@ -1,4 +1,4 @@
-"""The ``adapter_config.json`` of an adapter that is written anew."""
+"""Makes a new ``adapter_config.json``."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def new_adapter_config(
     base: str | None = None,
     dropout: float = 0.0,
 ) -> str:
-    """The text of an ``adapter_config.json`` for these modules.
+    """Return the text of an ``adapter_config.json`` for these modules.
 
     Args:
         modules: path in the torch model → the adapter's rank and scaling.
         others: paths in it of modules that are not adapted.
-        saved: paths of the modules that the adapter holds whole.
-        base: the name of the model that is adapted, or its folder.
-        dropout: of what goes into A, in training.
+        saved: paths of the modules that the adapter stores whole.
+        base: the name of the adapted model, or its folder.
+        dropout: the rate on the input of A, in training.
 
     Raises:
-        UsageError: scalings that no alphas give.
+        UsageError: no alphas result in these scalings.
     """
     ranks = {path: rank for path, (rank, _) in modules.items()}
     by_root, alphas = _alphas(modules)
@@ -56,7 +56,7 @@ def new_adapter_config(
 
 
 def _targets(paths: Collection[str], others: Collection[str]) -> list[str] | str:
-    """The modules' paths; as one expression where PEFT would take the end of another one's path for one of them."""
+    """The modules' paths; as one expression if one is also the end of another module's path for PEFT."""
     ends = tuple(f".{path}" for path in paths)
     if any(other.endswith(ends) for other in others if other not in paths):
         return "|".join(map(_escaped, sorted(paths)))
@@ -64,7 +64,7 @@ def _targets(paths: Collection[str], others: Collection[str]) -> list[str] | str
 
 
 def _alphas(modules: Mapping[str, tuple[int, float]]) -> tuple[bool, dict[str, int | float]]:
-    """Whether the scalings are alphas by the ranks' roots, and the alphas: by the ranks themselves where that goes."""
+    """Whether alphas are divided by the rank's root, and the alphas; by the rank itself if possible."""
     for by_root in (False, True):
         found = {path: _alpha(sqrt(rank) if by_root else rank, told) for path, (rank, told) in modules.items()}
         alphas = {path: alpha for path, alpha in found.items() if alpha is not None}
@@ -72,13 +72,13 @@ def _alphas(modules: Mapping[str, tuple[int, float]]) -> tuple[bool, dict[str, i
             return by_root, alphas
     lost = ", ".join(f"{path} ({told!r}, rank {rank})" for path, (rank, told) in modules.items() if path not in alphas)
     raise UsageError(
-        f"PEFT's scaling is lora_alpha by the rank, or by its root, and no number gives these to the last bit: {lost}. "
-        "Take one that is"
+        f"PEFT's scaling is lora_alpha divided by the rank, or by its root, and no alpha gives these exactly: {lost}. "
+        "Choose a scaling for which one does"
     )
 
 
 def _alpha(divisor: float, scaling: float) -> int | float | None:
-    """What divided so is the scaling, to the last bit; None where nothing is."""
+    """The alpha that gives the scaling to the last bit; None if there is none."""
     near = scaling * divisor
     for alpha in (near, nextafter(near, inf), nextafter(near, -inf)):
         if alpha / divisor == scaling:

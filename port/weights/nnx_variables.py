@@ -11,10 +11,10 @@ from port.mapping.nnx_guide import dotted, weights_filter
 
 
 def variables_of(module: nnx.Module) -> dict[str, np.ndarray]:
-    """The module's own variables as numpy arrays under their dotted paths, in Flax's layouts."""
+    """Return the module's own variables as numpy arrays under their dotted paths, in Flax's layouts."""
     return {dotted(path): np.asarray(weight[...]) for path, weight in weights_of(module)}
 
 
 def weights_of(module: nnx.Module) -> list[tuple[tuple[Any, ...], Any]]:
-    """Every path and its variable, or its array where a module holds a bare one."""
+    """Return every path with its variable, or its array if a module holds a bare one."""
     return list(nnx.to_flat_state(nnx.state(module, weights_filter())))

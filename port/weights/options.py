@@ -1,4 +1,4 @@
-"""What a person says of how weights are carried over, in one object that every way of carrying them takes."""
+"""The options of a conversion, in one object that every way of converting accepts."""
 
 from __future__ import annotations
 
@@ -21,38 +21,37 @@ Shapes = Tree[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Options:
-    """How weights go from one side to the other, and for `port.weights.conversion.convert` how the result is written.
+    """How weights are converted, and for `port.weights.conversion.convert` how the result is written.
 
     Attributes:
-        torch: a torch module to go by (on the meta device: nothing but its structure is looked at), or a `Guide`; held
-            as the guide.
-        flax: an nnx module, a Linen module (with ``inputs``), a tree of variables, or a `Guide`; held as the guide.
-        rename: where names differ, from torch's to Flax's: see `port.mapping.between`; held as what was read of it.
+        torch: a torch module (on the meta device: only its structure is read), or a `Guide`; stored as the guide.
+        flax: an nnx module, a Linen module (with ``inputs``), a tree of variables, or a `Guide`; stored as the guide.
+        rename: where names differ, from torch's to Flax's: see `port.mapping.between`; stored as what was read from it.
         fold: a linear layer's path → (channels, height, width) of the features that are flattened before it.
-        reverse: from Flax to torch: the mapping is still told from torch to Flax.
+        reverse: from Flax to torch: the mapping is still written from torch to Flax.
         partial: the weights may be a part of the model's: what they lack is listed.
-        key: where in a training checkpoint the state dict is, if it holds several.
-        adapter: a PEFT folder of a LoRA adapter, which is merged into torch's weights before they go over.
-        widen: the dtype of what the weights of eight bits in torch's checkpoint are widened to, by their scales; in
-            reverse, how they were widened and stay, where they would be quantised back.
-        dtype: what to cast floating tensors to; by default each keeps its own, bit for bit.
-        format: of the result, as `port.weights.formats` has them; by default as its name's suffix says.
-        max_shard_size: bytes of one file of the result, at most; safetensors and hf only.
-        mesh: what a folder of orbax is written for, as in ``"fsdp=8"`` or ``"data=2,fsdp=4"``: each device's part of a
-            tensor can be read alone; held as a `MeshCut`.
-        sharding: of each tensor on it, as `port.load` takes it, or texts of a table: see
-            `port.weights.mesh_cut.sharding_table`. By default a mesh of one axis cuts a tensor along the longest of its
-            axes that the devices divide.
-        like: for hf, the model's folder whose config and tokenizer files are taken along.
-        overwrite: whether the result and ``save_mapping`` may be there already.
-        save_mapping: where the mapping from torch to Flax is written, beside the result: both are, or neither.
-        arguments: what the Flax module's constructor is given, which the result remembers: the ``load`` of a source
-            that `port.translate` wrote constructs it so.
+        key: the key of the state dict in a training checkpoint, if it has several.
+        adapter: a PEFT folder of a LoRA adapter, which is merged into torch's weights before they are converted.
+        widen: the dtype that eight-bit weights in torch's checkpoint are widened to, by their scales; in reverse, the
+            dtype that they were widened to and keep, instead of being quantised back.
+        dtype: the dtype to cast floating tensors to; by default each keeps its own, bit for bit.
+        format: the result's format, as in `port.weights.formats`; by default from its suffix.
+        max_shard_size: the most bytes of one file of the result; safetensors and hf only.
+        mesh: the mesh that a folder of orbax is written for, as in ``"fsdp=8"`` or ``"data=2,fsdp=4"``: each device's
+            part of a tensor can be read alone; stored as a `MeshCut`.
+        sharding: of each tensor on it, as in `port.load`, or strings of a table: see
+            `port.weights.mesh_cut.sharding_table`. By default a mesh of one axis shards a tensor along its longest
+            axis that the devices divide.
+        like: for hf, the model's folder to copy config and tokenizer files from.
+        overwrite: whether to replace the result and ``save_mapping``.
+        save_mapping: the path for the mapping from torch to Flax, written with the result: both are, or neither.
+        arguments: the Flax module's constructor arguments, which the result stores: the ``load`` of a source that
+            `port.translate` wrote constructs it with them.
         inputs: an example input of a Linen module, or a tuple of its arguments.
 
     Raises:
-        UsageError: options that cannot be; a mapping file or a model that is not understood.
-        NoPair: a model whose structure cannot be told.
+        UsageError: inconsistent options; an invalid mapping file or model.
+        NoPair: a model whose structure cannot be determined.
     """
 
     torch: Any = None
@@ -83,7 +82,7 @@ class Options:
         if self.adapter is not None and self.reverse:
             raise UsageError("an adapter is merged into torch's weights, on the way to Flax: leave reverse out")
         if self.sharding is not None and self.mesh is None:
-            raise UsageError("sharding says by which axes of a mesh a tensor is cut: say the mesh too, as in fsdp=8")
+            raise UsageError("sharding says which mesh axes a tensor is sharded by: pass the mesh too, as in fsdp=8")
         if isinstance(self.mesh, str):
             axes = mesh_axes_of(self.mesh)
             texts = isinstance(self.sharding, list | tuple) and all(isinstance(each, str) for each in self.sharding)
@@ -96,10 +95,10 @@ class Options:
 
     @property
     def rules(self) -> Rules | Mapping:
-        """What is said of names, read."""
+        """The rules about names, read."""
         return self.rename
 
     @property
     def guides(self) -> tuple[Guide | None, Guide | None]:
-        """What is known of the torch model and of the Flax model."""
+        """The guides of the torch model and of the Flax model."""
         return self.torch, self.flax

@@ -1,4 +1,4 @@
-"""Orbax checkpoint folders: a tree of arrays under ``_METADATA``, read an array at a time."""
+"""Reads Orbax checkpoint folders: a tree of arrays under ``_METADATA``, an array at a time."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Result = TypeVar("Result")
 
 @naming_extras("an Orbax checkpoint")
 def open_orbax(path: Path | str) -> Checkpoint:
-    """A folder that orbax wrote, without a template for it; its dicts and lists become dotted names.
+    """Open a folder that orbax wrote, without a template; its dicts and lists become dotted names.
 
-    The folder of one item (``StandardCheckpointer``), or a step's folder with one item in it (``CheckpointManager``).
+    It is the folder of one item (``StandardCheckpointer``), or a step's folder with one item (``CheckpointManager``).
 
     Raises:
-        BrokenWeights: the folder is none of orbax's, or cannot be read.
-        UsageError: there are several checkpoints in it: one of them is to be named.
+        BrokenWeights: the folder is not orbax's, or cannot be read.
+        UsageError: there are several checkpoints in it: one must be named.
     """
     import orbax.checkpoint as ocp
 
@@ -47,7 +47,7 @@ def open_orbax(path: Path | str) -> Checkpoint:
     left_out: dict[str, str] = {}
     for name, leaf in leaves.items():
         if type(leaf).__name__ != "ArrayMetadata":
-            left_out[name] = f"no array: {type(leaf).__name__.removesuffix('Metadata').lower()}"
+            left_out[name] = f"not an array: {type(leaf).__name__.removesuffix('Metadata').lower()}"
             continue
         if np.dtype(leaf.dtype).name not in dtypes():
             raise BrokenWeights(f"{path}: {name} has the dtype {leaf.dtype}; readable are {', '.join(dtypes())}")
@@ -62,7 +62,7 @@ def open_orbax(path: Path | str) -> Checkpoint:
         array = _attempt(path, lambda: array_of(leaves[name].name, None))
         if (array.shape, array.dtype) != (tensors[name].shape, tensors[name].dtype):
             raise BrokenWeights(
-                f"{path}: {name} is {array.dtype} of shape {array.shape}, and is said to be {tensors[name]}"
+                f"{path}: {name} is {array.dtype} of shape {array.shape}, but is declared as {tensors[name]}"
             )
         return array
 
@@ -71,7 +71,7 @@ def open_orbax(path: Path | str) -> Checkpoint:
 
 
 def is_orbax(path: Path) -> bool:
-    """Whether a folder, or one right inside it, is an item that orbax wrote."""
+    """Whether a folder, or one directly inside it, is an item that orbax wrote."""
     return bool(_items(path)) or (path / "_CHECKPOINT_METADATA").exists()
 
 
@@ -84,17 +84,17 @@ def _items(path: Path) -> list[Path]:
 def _item(path: Path) -> Path:
     items = _items(path)
     if len(items) > 1:
-        raise UsageError(
-            f"{path} holds several checkpoints: {', '.join(item.name for item in items)}. Name one of them"
-        )
+        raise UsageError(f"{path} has several checkpoints: {', '.join(item.name for item in items)}. Name one of them")
     if not items:
-        raise BrokenWeights(f"{path} is no whole orbax checkpoint: neither it nor a folder in it has a _METADATA file")
+        raise BrokenWeights(f"{path} is not a complete orbax checkpoint: neither it nor a folder in it has _METADATA")
     return items[0]
 
 
 def _reader(folder: Path, use_zarr3: bool) -> Callable[[str, Box | None], np.ndarray]:
-    """What reads an array, or a box of it, by the name that orbax stores it under: `Checkpointer.restore` looks through
-    the whole tree for each. Of a box all chunks are read that it touches."""
+    """Return a function that reads an array, or a box of it, by orbax's name for it.
+
+    `Checkpointer.restore` would search the whole tree for each. For a box, all chunks that it touches are read.
+    """
     import orbax.checkpoint as ocp
     import tensorstore
     from etils import epath
@@ -118,7 +118,7 @@ def _reader(folder: Path, use_zarr3: bool) -> Callable[[str, Box | None], np.nda
         if not step:
             return np.asarray(store.read().result())
         box = whole(store.shape) if box is None else box
-        # Some rows of chunks after the other: read at once, they would all be in memory beside the array.
+        # Some rows of chunks at a time: read at once, they would all be in memory beside the array.
         array = memory.empty(shape_of(box), store.dtype.numpy_dtype)
         target = tensorstore.array(array, copy=False, write=True)
         rows, *others = box
@@ -132,11 +132,11 @@ def _reader(folder: Path, use_zarr3: bool) -> Callable[[str, Box | None], np.nda
 
 
 _FEW_AT_ONCE = {"file_io_concurrency": {"limit": 2}, "data_copy_concurrency": {"limit": 1}}
-"""Of tensorstore: what is read and unpacked at once is in memory at once."""
+"""A tensorstore limit: what is read and unpacked at the same time is in memory at the same time."""
 
 
 def _attempt(path: Path, action: Callable[[], Result]) -> Result:
-    """What orbax gives; what it raises, of whatever kind, as one error of ours."""
+    """Call orbax; convert whatever it raises to one of our errors."""
     try:
         return action()
     except Exception as error:

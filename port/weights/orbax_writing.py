@@ -1,4 +1,4 @@
-"""Orbax checkpoint folders, written a piece at a time: orbax itself asks for all arrays at once."""
+"""Writes Orbax checkpoint folders piece by piece: orbax itself needs all arrays at once."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from port.weights.nesting import nested
 from port.weights.tensors import Tensor
 
 CHUNK = 2**23
-"""Bytes of a chunk, about: the part of a tensor that is copied, written and later read in one go. Few enough that the
-copy stays in the cache until it is written; enough that the index of all chunks, which grows with their number and is
-written again as they are committed, stays small beside them."""
+"""Approximate bytes of a chunk: the part of a tensor that is copied, written and later read at once. Few enough that
+the copy stays in the cache until it is written; enough that the index of all chunks, which grows with their number and
+is rewritten as they are committed, stays small in comparison."""
 IN_FLIGHT = 2 * CHUNK
 """Bytes that may wait for the disk, before the next chunk is copied."""
 
@@ -37,16 +37,16 @@ IN_FLIGHT = 2 * CHUNK
 def write_orbax(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict, mesh: MeshPlan | None = None) -> None:
     """Write a folder as orbax's ``PyTreeCheckpointer`` does, nested at the names' dots.
 
-    In memory are two tensors, if they are not mapped from a file, and `IN_FLIGHT` bytes. Nothing is compressed: zstd
-    takes longer than the disk, and makes trained float32 weights smaller by less than a tenth. What the file says of
-    itself is in orbax's custom metadata.
+    Memory holds two tensors, if they are not mapped from a file, and `IN_FLIGHT` bytes. Nothing is compressed: zstd
+    takes longer than the disk, and makes trained float32 weights smaller by less than a tenth. The file's metadata is
+    in orbax's custom metadata.
 
-    With ``mesh`` no chunk holds elements of two devices: a process that restores its shards reads these alone. The
-    folder then says how the arrays lie on their mesh, as orbax's own does.
+    With ``mesh`` no chunk has elements of two devices: a process that restores its shards reads only these. The
+    folder then stores the arrays' shardings, as orbax does.
 
     Raises:
         UsageError: names that cannot be nested.
-        BrokenWeights: an empty array, which orbax does not save; a tensor that is not what it promised to be.
+        BrokenWeights: an empty array, which orbax does not save; a tensor that differs from its declaration.
         OSError: the folder cannot be written.
     """
     import jax
@@ -54,11 +54,11 @@ def write_orbax(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict
 
     empty = [tensor.name for tensor in tensors if not tensor.nbytes]
     if empty:
-        raise BrokenWeights(f"orbax saves no arrays without elements, and such are: {', '.join(empty)}")
+        raise BrokenWeights(f"orbax does not save empty arrays, such as {', '.join(empty)}")
     if not tensors:
-        raise BrokenWeights("orbax saves no tree without arrays, and there are none")
+        raise BrokenWeights("orbax does not save a tree without arrays")
     tree = nested({tensor.name: tensor for tensor in tensors})
-    told = metadata()  # orbax writes it behind the tensors, with what is known of them by then
+    told = metadata()  # orbax writes it after the tensors, with what is known of them by then
     writes = _Writes()
     registry = ocp.type_handlers.create_type_handler_registry(
         (Tensor, _handler(writes, mesh, lambda: told.update(metadata()))), (jax.Array, ocp.type_handlers.ArrayHandler())
@@ -74,7 +74,7 @@ def write_orbax(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict
 
 
 def _remove_unfinished(path: Path) -> None:
-    for _ in range(3):  # what tensorstore had begun may make the folder again
+    for _ in range(3):  # what tensorstore has started may create the folder again
         for unfinished in path.parent.glob(f"{escape(path.name)}.orbax-checkpoint-tmp*"):
             shutil.rmtree(unfinished, ignore_errors=True)
         time.sleep(0.02)
@@ -88,21 +88,21 @@ class _Writes:
         self._nbytes = 0
 
     def add(self, store: Any, chunk: np.ndarray) -> None:
-        """Begin one more; waits until there are no more than `IN_FLIGHT` bytes.
+        """Start one more write; waits until at most `IN_FLIGHT` bytes are pending.
 
         Raises:
-            OSError: the disk does not take one.
+            OSError: a write failed.
         """
         self._waiting.append((store.write(chunk, can_reference_source_data_indefinitely=True), chunk.nbytes))
         self._nbytes += chunk.nbytes
         self._finish(IN_FLIGHT)
 
     def finish(self) -> None:
-        """Wait for all of them. Raises OSError where the disk does not take one."""
+        """Wait for all of them. Raises OSError if one failed."""
         self._finish(0)
 
     def abandon(self) -> None:
-        """Wait for all of them, whatever becomes of them: after that none adds to a folder that is removed."""
+        """Wait for all of them, whether they succeed or not: after that none adds to a folder that is removed."""
         while self._waiting:
             with suppress(Exception):
                 self._waiting.popleft()[0].result()
@@ -116,7 +116,7 @@ class _Writes:
 
 
 def _result(future: Any) -> Any:
-    """What a future of tensorstore's gives; its errors, which have no class of their own, as an OSError."""
+    """The result of a tensorstore future; its errors, which have no class of their own, become OSError."""
     try:
         return future.result()
     except Exception as error:
@@ -126,13 +126,13 @@ def _result(future: Any) -> Any:
 
 
 def _handler(writes: _Writes, mesh: MeshPlan | None, on_end: Callable[[], None]) -> Any:
-    """Orbax's handler of numpy arrays, for tensors that are read when their turn comes.
+    """Orbax's handler of numpy arrays, for tensors that are read when needed.
 
     It writes as orbax's handler of sharded arrays does: each chunk is a shard along the first axis.
 
-    A handler needs to know where in tensorstore an array belongs. Of orbax 0.12 ``get_json_tspec_write`` alone says so
-    in public, and calls itself deprecated; ``build_array_write_spec`` behind it is private. The coming interface,
-    ``orbax.checkpoint.experimental.v1``, has neither, and its handlers of arrays begin all writes before they wait for
+    A handler must know an array's location in tensorstore. Of orbax 0.12 only ``get_json_tspec_write`` is public, and
+    deprecated; ``build_array_write_spec`` behind it is private. The coming interface,
+    ``orbax.checkpoint.experimental.v1``, has neither, and its array handlers start all writes before they wait for
     one, as today's do.
     """
     import orbax.checkpoint as ocp
@@ -140,7 +140,7 @@ def _handler(writes: _Writes, mesh: MeshPlan | None, on_end: Callable[[], None])
 
     class Handler(ocp.type_handlers.NumpyHandler):
         async def serialize(self, values: Any, infos: Any, args: Any = None) -> list[Any]:
-            # Like the other formats: whole after the process is killed, not after a power cut.
+            # Like the other formats: complete after the process is killed, not after a power cut.
             context = tensorstore.Context({"file_io_sync": False}, infos[0].ts_context)
             memory = Memory()
             with made_ahead(values) as ordered:
@@ -149,7 +149,7 @@ def _handler(writes: _Writes, mesh: MeshPlan | None, on_end: Callable[[], None])
                     spec = ocp.type_handlers.get_json_tspec_write(
                         info, True, tensor.shape, chunk, tensor.dtype, process_index=0
                     )
-                    # Nothing else runs in this loop, and what waits without it can be waited for when it is closed.
+                    # Nothing else runs in this loop, and what is pending can be waited for when it is closed.
                     store = _result(tensorstore.open(tensorstore.Spec(spec), create=True, open=True, context=context))
                     for place, part in _chunks(tensor.array(), memory, *chunk[:1]):
                         writes.add(store[place], part)
@@ -160,7 +160,7 @@ def _handler(writes: _Writes, mesh: MeshPlan | None, on_end: Callable[[], None])
             return []
 
         def typestr(self) -> str:
-            # What is restored where a person says no target: arrays on the host, or on the devices of the mesh.
+            # What is restored if no target is passed: arrays on the host, or on the devices of the mesh.
             kind = ocp.type_handlers.NumpyHandler() if mesh is None else ocp.type_handlers.ArrayHandler()
             return kind.typestr()
 
@@ -168,7 +168,7 @@ def _handler(writes: _Writes, mesh: MeshPlan | None, on_end: Callable[[], None])
 
 
 def _chunk(tensor: Tensor, mesh: MeshPlan | None) -> tuple[int, ...]:
-    """The shape of a chunk: some rows of the tensor, or of what a device has of it."""
+    """The shape of a chunk: some rows of the tensor, or of a device's part of it."""
     if not tensor.shape:
         return ()
     if mesh is not None:
@@ -178,7 +178,7 @@ def _chunk(tensor: Tensor, mesh: MeshPlan | None) -> tuple[int, ...]:
 
 
 def _chunks(array: np.ndarray, memory: Memory, rows: int | None = None) -> Iterator[tuple[Any, np.ndarray]]:
-    """Each chunk, in C order, and where it is."""
+    """Each chunk, in C order, and its position."""
     if rows is None:
         yield ..., array
         return

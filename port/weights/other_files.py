@@ -1,4 +1,4 @@
-"""Files and folders that are mistaken for weights files: what each is, and what to do about it."""
+"""Recognizes files and folders that are mistaken for weights files, and says what to do about each."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _BEGINNINGS = {
     b"BZh": "a bzip2 archive: unpack it first",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive: unpack it first",
 }
-_ONNX = "an ONNX program: take the checkpoint that it was exported from, or write the arrays of onnx.load(…).graph"
-_TENSORFLOW = f"TensorFlow's: {_SAVE} (tf.train.load_checkpoint gives them)"
-_EXPORTED = "a program of torch.export: torch.export.load(file).state_dict gives the weights: torch.save those"
-_KERAS = f"a Keras model: {_SAVE} (model.get_weights() gives them)"
+_ONNX = "an ONNX program: use the checkpoint that it was exported from, or write the arrays of onnx.load(…).graph"
+_TENSORFLOW = f"TensorFlow's: {_SAVE} (tf.train.load_checkpoint returns them)"
+_EXPORTED = "a program of torch.export: torch.save the weights from torch.export.load(file).state_dict"
+_KERAS = f"a Keras model: {_SAVE} (model.get_weights() returns them)"
 _ZIP = "a zip archive of other files: unpack it first"
 _PICKLE = f"a pickle, as pickle.dump or joblib writes: it could run anything, and is never unpickled here; {_SAVE}"
 
 
 def what_else(path: Path, begin: bytes) -> str | None:
-    """What a file is that holds no weights as they are read here; None where that cannot be told.
+    """Say what a file without readable weights is; None if that is unknown.
 
     Args:
         path: the file.
@@ -36,7 +36,7 @@ def what_else(path: Path, begin: bytes) -> str | None:
         if begin.startswith(beginning):
             return what
     if begin[4:8] == b"TFL3":
-        return "a program of TensorFlow Lite: take the checkpoint that it was made from"
+        return "a program of TensorFlow Lite: use the checkpoint that it was made from"
     is_named = path.suffix.lower() == ".onnx" or any(producer in begin for producer in (b"pytorch", b"onnx"))
     if begin[:1] == b"\x08" and is_named:
         return _ONNX
@@ -48,7 +48,7 @@ def what_else(path: Path, begin: bytes) -> str | None:
 
 
 def what_folder(names: list[str]) -> str | None:
-    """What a folder is that holds no weights as they are read here, by the names in it; None where they do not tell."""
+    """Say what a folder without readable weights is, by the names in it; None if they do not show it."""
     if any(name.endswith(".distcp") for name in names):
         return "a folder of torch.distributed.checkpoint without its .metadata, which is written last: it is not whole"
     if "saved_model.pb" in names or "checkpoint" in names or any(name.endswith(".ckpt.index") for name in names):
@@ -61,7 +61,7 @@ def _in_archive(path: Path) -> str | None:
         with ZipFile(path) as archive:
             names = {name.rpartition("/")[2]: name for name in archive.namelist()}
     except (OSError, ValueError, BadZipFile):
-        return None  # a zip that is not whole: its reader says so
+        return None  # an incomplete zip: its reader reports it
     if "archive_format" in names or "serialized_exported_program.json" in names:
         return _EXPORTED
     if "model.weights.h5" in names:

@@ -1,8 +1,8 @@
-"""What a pickle would do, read without doing it: a program for a small machine, walked with inert pieces.
+"""Examines what a pickle would do, without doing it: it is a program for a small machine, which is walked symbolically.
 
-A reader that runs nothing that a file brings along still does as it is told with what it allows: it hashes tuples
-nested a million deep, and makes a bytearray of any length. So the program is looked through first: what it names, what
-it calls, and how much that would make.
+A reader that runs nothing from a file still does what the file says with what it allows: it hashes tuples nested a
+million deep, and makes a bytearray of any length. So the program is examined first: what it names, what it calls, and
+how much that would make.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 MOST_OPERATIONS = 2_000_000
-"""Operations of a pickle. A state dict has about 25 a tensor."""
+"""The most operations of a pickle. A state dict has about 25 per tensor."""
 MOST_WORK = 50_000_000
-"""Elements hashed, copied or made by calls, beside one for each byte of the file."""
+"""The most elements hashed, copied or made by calls, beside one for each byte of the file."""
 DEEPEST_TUPLE = 50
 MOST_NAMES = 1000
-"""Classes and functions that stubs may stand for."""
+"""The most classes and functions that stubs may replace."""
 _STUB = "a stub"
 
 _REBUILDS = {
@@ -55,12 +55,12 @@ _NEWER_PLAIN = {"SHORT_BINUNICODE", "SHORT_BINBYTES", "BINBYTES"}
 
 
 def is_name_of_data(name: str) -> bool:
-    """Whether a name is that of a dtype, a storage's class or a tensor's: what is named, and never called."""
+    """Whether a name is a dtype, a storage's class or a tensor's: it is only named, and never called."""
     return bool(_NAMES.fullmatch(name))
 
 
 class Refused(ValueError):
-    """A pickle that is not read, with the reason. ``names``: what it wanted to have run, where that is the reason."""
+    """A pickle that is rejected, with the reason. ``names``: what it wanted to run, if that is the reason."""
 
     def __init__(self, reason: str, names: tuple[str, ...] = ()) -> None:
         super().__init__(reason)
@@ -69,9 +69,9 @@ class Refused(ValueError):
 
 @dataclass(slots=True)
 class _Piece:
-    """What stands for an object: how large it is with all that is in it, and what of it matters."""
+    """A symbolic object: its size with everything in it, and the facts that matter."""
 
-    value: Any = None  # text, a number; a name that was looked up; a tuple's pieces; else what kind of object it is
+    value: Any = None  # text, a number; a name that was looked up; a tuple's pieces; otherwise the kind of object
     kind: str = "object"  # or "plain", "name", "tuple"
     size: int = 1
     depth: int = 0
@@ -82,14 +82,14 @@ _Step = Callable[["Walk", list[Any], Any], None]
 
 @dataclass
 class Walk:
-    """One walk over pickles that stand one behind the other in a file.
+    """One walk over consecutive pickles in a file.
 
     Args:
-        file: at the first pickle's begin; one whose ``read`` makes no room for more than there is.
+        file: positioned at the first pickle; its ``read`` must not allocate more than is there.
         limit: the file's size in bytes, which nothing in it can exceed.
-        on_storage: is told of each storage that a tensor asks for: its key, its type's name, its number of elements.
-        stubs: what no state dict needs is let through, for a reader that puts stubs in its place; else it is refused.
-        newer: the operations of Python's own pickles (protocols 3 to 5) are allowed too.
+        on_storage: called for each storage that a tensor needs: its key, its type's name, its number of elements.
+        stubs: allow what no state dict needs, for a reader that replaces it by stubs; otherwise it is rejected.
+        newer: also allow the operations of Python's newer pickles (protocols 3 to 5).
 
     Attributes:
         names: what it names that no state dict needs.
@@ -105,13 +105,13 @@ class Walk:
     operations: int = 0
 
     def pickle(self) -> Any:
-        """Walk over one pickle, and leave the file behind it.
+        """Walk over one pickle, and leave the file positioned after it.
 
         Returns:
-            what it would give, where that is text or a number; else None.
+            Its result, if that is text or a number; otherwise None.
 
         Raises:
-            Refused: it names or does what no state dict needs, or is no whole pickle.
+            Refused: it names or does what no state dict needs, or is not a complete pickle.
         """
         stack: list[Any] = []
         try:
@@ -120,7 +120,7 @@ class Walk:
         except Refused as refusal:
             raise self._wanted() or refusal from None
         except (ValueError, IndexError, KeyError, AttributeError, TypeError) as error:
-            raise self._wanted() or Refused(f"it holds no whole pickle: {error or type(error).__name__}") from error
+            raise self._wanted() or Refused(f"it is not a complete pickle: {error or type(error).__name__}") from error
         wanted = self._wanted()
         if wanted and not self.stubs:
             raise wanted
@@ -129,7 +129,7 @@ class Walk:
     def _wanted(self) -> Refused | None:
         if not self.names:
             return None
-        return Refused(f"it wants {', '.join(self.names)} to be run", tuple(self.names))
+        return Refused(f"it wants to run {', '.join(self.names)}", tuple(self.names))
 
     def _walk(self, stack: list[Any]) -> None:
         memo: dict[Any, _Piece] = {}
@@ -141,8 +141,8 @@ class Walk:
             if name in _PLAIN:
                 stack.append(_Piece(argument, "plain", len(argument) if isinstance(argument, str) else 1))
             elif name in _PUTS:
-                if int(argument or 0) > self.operations:  # Python's own reader makes room for all up to it
-                    raise Refused(f"its pickle remembers something as number {argument}, and has not done as much")
+                if int(argument or 0) > self.operations:  # Python's reader allocates all up to it
+                    raise Refused(f"its pickle uses memo number {argument}, more than its operations")
                 memo[argument] = stack[-1]
             elif name in _GETS:
                 stack.append(memo[argument])
@@ -157,22 +157,22 @@ class Walk:
                 _STEPS[name](self, stack, argument)
             elif self.newer and name == "FRAME":
                 if int(argument or 0) > self.limit:
-                    raise Refused(f"a frame of its pickle is to have {argument} bytes; the file, {self.limit}")
+                    raise Refused(f"a frame of its pickle should have {argument} bytes; the file has {self.limit}")
             elif name not in _MARKERS:
                 raise Refused(f"its pickle has the operation {name}, which torch.save's protocol 2 does not use")
 
     def _unless_refused(self, reason: str) -> None:
-        """Refuse, but where names are wanted go on: the reason will be all of them."""
+        """Raise, unless names are wanted: then continue, and the reason will be all of them."""
         if self.stubs or not self.names:
             raise Refused(reason)
 
     def _spend(self, work: int) -> None:
         self.work += work
         if self.work > MOST_WORK + self.limit:
-            raise Refused("a few bytes of its pickle ask for enormous work: it is made to exhaust who opens it")
+            raise Refused("a few bytes of its pickle cause enormous work: it is made to exhaust its reader")
 
     def _put(self, stack: list[Any], pieces: list[_Piece]) -> None:
-        """Into a list or a dict. Keys are hashed, and a list's elements may be, by what the list is given to."""
+        """Add to a list or a dict. Keys are hashed, and a list's elements may be, by what the list is passed to."""
         size = sum(piece.size for piece in pieces if piece.kind == "tuple") + len(pieces)
         self._spend(size)
         stack[-1].size += size
@@ -194,9 +194,9 @@ class Walk:
             self._spend(arguments.size)
             return _Piece(_STUB, size=arguments.size)
         if self.stubs and name == "torch.nn.parameter.Parameter" and arguments.kind == "tuple":
-            return _Piece("a parameter")  # torch before 0.4 made them so
+            return _Piece("a parameter")  # torch before 0.4 made them like this
         if function.kind != "name" or name not in _CALLS or arguments.kind != "tuple":
-            self._unless_refused(f"it calls {name if function.kind == 'name' else 'what is no function'}")
+            self._unless_refused(f"it calls {name if function.kind == 'name' else 'something other than a function'}")
             return _Piece()
         given: list[_Piece] = arguments.value
         if name in _REBUILDS:
@@ -206,27 +206,27 @@ class Walk:
         if name == "torch._tensor._rebuild_from_type_v2" and given[0].value not in _REBUILDS:
             self._unless_refused(f"it calls {given[0].value!r:.60} to make a tensor")
         if name == "_codecs.encode" and [piece.value for piece in given[1:]] != ["latin1"]:
-            self._unless_refused("it encodes text otherwise than pickle does with bytes")
+            self._unless_refused("it encodes text differently from how pickle encodes bytes")
         size = arguments.size + (given[0].value if name == "builtins.bytearray" and _is_size(given[0].value) else 0)
         self._spend(size)
         return _Piece(name, size=size)
 
     def _build(self, state: _Piece, target: _Piece) -> None:
         if target.kind != "object" or target.value not in ("collections.OrderedDict", _STUB):
-            self._unless_refused("it sets the state of what is no OrderedDict")
+            self._unless_refused("it sets the state of something other than an OrderedDict")
         self._spend(state.size)
 
     def _storage(self, identity: _Piece) -> _Piece:
         facts = [piece.value for piece in identity.value] if identity.kind == "tuple" else []
         kinds = [piece.kind for piece in identity.value] if identity.kind == "tuple" else []
         if self.stubs and facts[:1] == ["module"] and kinds[1:2] == ["name"]:
-            return identity.value[1]  # the format before zip has a class so, with its source
+            return identity.value[1]  # a class in the format before zip, with its source
         if kinds[:5] != ["plain", "name", "plain", "plain", "plain"] or facts[0] != "storage" or not _is_size(facts[4]):
-            self._unless_refused("it asks for data otherwise than torch.save does")
+            self._unless_refused("it accesses data differently from torch.save")
             return _Piece()
         if facts[4] > self.limit:
             self._unless_refused(
-                f"its storage {facts[2]!r:.40} is to have {facts[4]} elements; the file, {self.limit} bytes"
+                f"its storage {facts[2]!r:.40} should have {facts[4]} elements; the file has {self.limit} bytes"
             )
         if self.on_storage:
             self.on_storage(str(facts[2]), facts[1], facts[4])
@@ -250,7 +250,7 @@ def _tuple(pieces: list[_Piece]) -> _Piece:
     if depth > DEEPEST_TUPLE:
         raise Refused(f"its pickle nests tuples more than {DEEPEST_TUPLE} deep")
     if size > MOST_WORK:
-        raise Refused("a tuple of its pickle holds itself over and over: it is made to exhaust who opens it")
+        raise Refused("a tuple of its pickle contains itself over and over: it is made to exhaust its reader")
     return _Piece(pieces, "tuple", size, depth)
 
 

@@ -1,7 +1,7 @@
-"""A checkpoint's tensors onto a mesh: each process reads the parts that its own devices hold, tensor after tensor.
+"""Loads a checkpoint's tensors onto a mesh: each process reads the parts that its own devices need, tensor by tensor.
 
-What a device holds of a tensor is a box of it; the mapping's moves say which boxes of the file's tensors it is made of,
-and those alone are read. The tensor goes to its devices, and its memory here is let go before the next.
+A device's part of a tensor is a box of it; the mapping's moves determine which boxes of the file's tensors it is made
+of, and only those are read. The tensor goes to its devices, and its host memory is released before the next.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from port.weights.sources import Source
 from port.weights.tensors import dtypes
 
 Found = Callable[[], tuple[Source, Mapping]]
-"""Opens the weights, and finds how they go over."""
+"""Opens the weights, and determines how they are converted."""
 
 
 @dataclass
 class PlacedWeights:
-    """What `port.load` put onto a mesh, and what this process read for it.
+    """What `port.load` placed on a mesh, and what this process read for it.
 
     Attributes:
-        shardings: path → where the tensor lies.
-        nbytes: of the tensors that were carried, in the file.
-        nbytes_read: of the parts of them that this process read; where a file gives whole tensors alone, of these. Of
-            an Orbax folder the chunks around a part are read too, and not counted; of a tensor that is made of several
-            (an adapter merged, a weight widened) what is made is counted.
-        nbytes_placed: of what lies on this process's devices.
+        shardings: path → the tensor's sharding.
+        nbytes: bytes of the converted tensors, in the file.
+        nbytes_read: bytes of the parts of them that this process read, or of whole tensors if the file only has those.
+            For an Orbax folder the chunks around a part are read too, and not counted; for a tensor that is made from
+            several (an adapter merged, a weight widened) its result is counted.
+        nbytes_placed: bytes on this process's devices.
     """
 
     shardings: dict[str, NamedSharding] = field(default_factory=dict)
@@ -66,22 +66,22 @@ def place(
     sharding: Shardings = None,
     dtype: str | None = None,
 ) -> PlacedWeights:
-    """Fill a module with tensors that lie on a mesh; an abstract one (`nnx.eval_shape`) needs no memory before.
+    """Fill a module with tensors on a mesh; an abstract module (`nnx.eval_shape`) needs no memory before.
 
     Every process of a program on several hosts calls this, each with the same arguments.
 
     Args:
         module: filled in place.
-        found: opens the weights, and finds the mapping from their names to the module's paths.
+        found: opens the weights, and determines the mapping from their names to the module's paths.
         mesh: the devices.
         sharding: of each tensor; see `port.weights.shardings.Shardings`.
-        dtype: what floating tensors are cast to; by default each keeps the file's own. Others become what the module
-            has.
+        dtype: the dtype that floating tensors are cast to; by default each keeps the file's. Others get the module's
+            dtype.
 
     Raises:
-        WeightsMismatch: tensors that are missing, unexpected, mis-shaped, or that cannot lie on the mesh so; what
-            another process found wrong. The module is then unchanged, in every process.
-        BrokenWeights: a file that cannot be read.
+        WeightsMismatch: tensors that are missing, unexpected, mis-shaped, or cannot be sharded so; errors of another
+            process. The module is then unchanged, in every process.
+        BrokenWeights: a file cannot be read.
     """
     plan: _Plan | None = None
     wrong: Exception | None = None
@@ -90,7 +90,7 @@ def place(
     except Exception as error:
         wrong = error
     agree(wrong, "" if plan is None else _seen(plan.source))
-    assert plan is not None  # agree has raised what was wrong
+    assert plan is not None  # agree has raised any error
     filled: list[tuple[tuple[Any, ...], jax.Array]] = []
     try:
         for entry in plan.entries:
@@ -103,14 +103,14 @@ def place(
 
 
 def _seen(source: Source) -> str:
-    """What every process is to see of the files: names, shapes and dtypes."""
+    """What every process must see in the files: names, shapes and dtypes."""
     told = sorted(f"{name} {info.shape} {info.dtype}" for name, info in source.tensors.items())
     return sha256("\n".join(told).encode()).hexdigest()
 
 
 @dataclass
 class _Plan:
-    """All that is known before anything is read."""
+    """Everything that is known before anything is read."""
 
     source: Source
     entries: list[Entry]
@@ -122,7 +122,7 @@ class _Plan:
 
     @classmethod
     def made(cls, module: nnx.Module, found: Found, mesh: Mesh | None, sharding: Shardings, dtype: str | None) -> _Plan:
-        """Raises WeightsMismatch for whatever does not fit, BrokenWeights for a file that cannot be read."""
+        """Make the plan. Raises WeightsMismatch for what does not fit, BrokenWeights for an unreadable file."""
         own = {dotted(path): (path, variable) for path, variable in weights_of(module)}
         wrong: list[PortError] = []
         shardings: dict[str, NamedSharding] = {}
@@ -137,7 +137,7 @@ class _Plan:
         if wrong:
             raise wrong[-1] if len(wrong) == 1 else type(wrong[-1])("\n".join(map(str, wrong)))
         entries = [entry for entry in mapping.present(source) if entry.collection != TORCH_ONLY]
-        # Of several names of one tensor the first is read.
+        # If a tensor has several names, the first is read.
         names = {name: source.aliases.get(name, name) for name in source.tensors}
         plan = cls(source, entries, own, {}, PlacedWeights(), names, source.shapes)
         for entry in entries:
@@ -157,16 +157,16 @@ class _Plan:
         }
 
     def _refuse_wide(self) -> None:
-        """Refuse what JAX would silently make narrower."""
+        """Raise for dtypes that JAX would silently narrow."""
         wide = [path for path, dtype in self.dtypes.items() if jax.dtypes.canonicalize_dtype(dtype) != dtype]
         if wide:
             raise WeightsMismatch(
-                f"{self.dtypes[wide[0]]} is what JAX holds only with jax.config.update('jax_enable_x64', True); set "
+                f"JAX supports {self.dtypes[wide[0]]} only with jax.config.update('jax_enable_x64', True); set "
                 f"that, or cast with dtype='float32': {', '.join(wide)}"
             )
 
     def carry(self, entry: Entry) -> list[tuple[tuple[Any, ...], jax.Array]]:
-        """An entry's targets, each on its devices."""
+        """Convert an entry's targets, each onto its devices."""
         boxes = EntryBoxes(entry, self.source, self.names, self.shapes)
         placed = [
             (self.variables[target][0], self._on_devices(target, place, boxes))
@@ -189,14 +189,14 @@ class _Plan:
             made |= {box: in_c_order(cut(array, inside(box, around)), _ALIGNED) for box in inner}
         placed = [jax.device_put(made[box], device) for device, box in devices.items()]
         self.done.nbytes_placed += sum(made[box].nbytes for box in devices.values())
-        # What is on its way holds its memory here. A process without a device of the mesh holds nothing but the dtype.
+        # Arrays in transfer use host memory. A process without a device of the mesh only has the dtype.
         whole = jax.make_array_from_single_device_arrays(shape, sharding, placed, dtype=self.dtypes[target])
         return jax.block_until_ready(whole)
 
 
 @contextmanager
 def _noted(wrong: list[PortError]) -> Iterator[None]:
-    """Note what is found wrong within, and go on behind it: a person hears of all at once."""
+    """Collect an error raised in this context, and continue after it, so that all are reported at once."""
     try:
         yield
     except PortError as error:
@@ -204,7 +204,7 @@ def _noted(wrong: list[PortError]) -> Iterator[None]:
 
 
 def _readings(boxes: list[Box]) -> dict[Box, list[Box]]:
-    """What is read in one go → the devices' boxes in it: all at once where they fill a box without a gap."""
+    """Group the devices' boxes into reads: a single read if together they fill a box without a gap."""
     if not boxes:
         return {}
     around = hull(boxes)
@@ -214,7 +214,7 @@ def _readings(boxes: list[Box]) -> dict[Box, list[Box]]:
 
 
 class _Aligned(Memory):
-    """Memory that XLA's CPU takes as it is."""
+    """Memory that XLA's CPU backend uses without copying."""
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         return aligned(shape, dtype)

@@ -1,4 +1,4 @@
-"""What wrappers put in front of a state dict's names, and taking it off again."""
+"""Finds and removes the prefixes that wrappers put before a state dict's names."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Callable, Collection, Iterator
 from port.errors import WeightsMismatch
 
 INNER = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
-"""What torch.compile, FullyShardedDataParallel and activation checkpointing call the module they wrap, at any depth."""
+"""The names under which torch.compile, FullyShardedDataParallel and activation checkpointing hold what they wrap."""
 WRAPPERS = ("module", "model", *INNER)
-"""Those, DataParallel and DistributedDataParallel, and what training frameworks call the model they hold."""
+"""Those, and the attributes of DataParallel, DistributedDataParallel and training frameworks for their model."""
 
 COUNT = "n_averaged"
-"""What torch.optim.swa_utils.AveragedModel registers beside the model, which it holds as ``module``."""
+"""The buffer that torch.optim.swa_utils.AveragedModel registers beside the model, which is its ``module``."""
 
 
 def count_of_averages(names: Collection[str], expected: Collection[str]) -> str | None:
-    """The name under which an AveragedModel saved its count, which is no weight: all else there is in its ``module``.
+    """The name of an AveragedModel's count, which is not a weight: everything else is in its ``module``.
 
     Args:
         names: in the file.
-        expected: in the model, which may be built like an AveragedModel: the count is then its own.
+        expected: in the model, which may itself be an AveragedModel: the count then belongs to it.
     """
     return None if not expected or _count_beside_module(expected) else _count_beside_module(names)
 
@@ -44,16 +44,16 @@ def _itself(name: str) -> str:
 def strip_prefixes(
     names: Collection[str], expected: Collection[str], *, renaming: Callable[[str], str] = _itself
 ) -> dict[str, str]:
-    """The names as the model has them, for names that were saved from a wrapped model.
+    """Map the names saved from a wrapped model to the model's own names.
 
-    Of all readings (a common run of `WRAPPERS` off the front; those of `INNER`, or ``module`` too, out of the middle,
-    for a wrapped submodule) the one is taken that meets most of the expected names; of equals, the one that changes
-    least. A name that is expected as it stands stays so.
+    Of all readings (a common run of `WRAPPERS` removed from the front; those of `INNER`, or also ``module``, from the
+    middle, for a wrapped submodule) the one that matches most of the expected names is chosen; of equals, the one that
+    changes least. A name that is expected as it is does not change.
 
     Args:
         names: in the file.
         expected: in the model.
-        renaming: what the names, without wrappers, are called in the model.
+        renaming: the names' counterparts in the model, without wrappers.
 
     Returns:
         name in the file → name without wrappers, in the file's order.
@@ -80,19 +80,19 @@ def strip_prefixes(
 
 
 def _readings(names: list[str]) -> Iterator[list[str]]:
-    """The names as they are, and with each way of taking wrappers off."""
+    """The names unchanged, and with each way of removing wrappers."""
     for inner in ((), INNER, (*INNER, "module")):
         parts = [_without(name.split("."), inner) for name in names]
         runs = Counter(run for name in parts for run in _leading_runs(name))
         for prefix in sorted(runs, key=len):
-            # A wrapper stands before nearly all names: before one alone it is a name of the model's.
+            # A wrapper's prefix is on nearly all names: on a single one it belongs to the model.
             if 2 * runs[prefix] < len(parts):
                 continue
             yield [".".join(name[len(prefix) :] if tuple(name[: len(prefix)]) == prefix else name) for name in parts]
 
 
 def _without(parts: list[str], inner: tuple[str, ...]) -> list[str]:
-    # What stands first is `_leading_runs`' to judge, by how many names have it.
+    # `_leading_runs` judges what comes first, by how many names have it.
     return parts[:1] + [part for part in parts[1:-1] if part not in inner] + parts[1:][-1:]
 
 

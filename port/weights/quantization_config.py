@@ -1,4 +1,4 @@
-"""What a model's ``config.json`` says of how its weights are quantised."""
+"""Reads how a model's weights are quantised from its ``config.json``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LARGEST = 10_000_000  # bytes
 
 
 def quantization_config(folder: Path | str) -> Mapping[str, Any] | None:
-    """A model's folder's; None where it has none, or none that can be read."""
+    """Read a model folder's quantization config; None if it has none, or none that can be read."""
     path = Path(folder) / "config.json"
     try:
         if path.stat().st_size > _LARGEST:
@@ -24,7 +24,7 @@ def quantization_config(folder: Path | str) -> Mapping[str, Any] | None:
 
 
 def said_blocks(config: Mapping[str, Any] | None) -> tuple[int, ...] | None:
-    """The blocks that share a scale, along a weight's last axes; None where nothing says them, or several."""
+    """The blocks that share a scale, along a weight's last axes; None if they are not defined, or not unique."""
     if config is None:
         return None
     told = [config.get("weight_block_size")]

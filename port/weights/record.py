@@ -1,4 +1,4 @@
-"""What a converted file says of its conversion, in its own metadata, so that the way back needs nothing else."""
+"""The record of a conversion in the converted file's metadata, so that the way back needs nothing else."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from port.mapping.file import mapping_from, tables_of
 from port.weights.fingerprints import DIGITS, FIRST_HASH, HASH, known_hash
 
 KEY = "port.conversion"
-"""The name of it in the file's metadata."""
+"""Its key in the file's metadata."""
 UNKNOWN = "0" * DIGITS
-"""A fingerprint that is not known yet. It is as long as any: the metadata keeps its length when they are filled in."""
+"""A fingerprint that is not known yet, as long as a real one: the metadata keeps its length when they are filled in."""
 
 
 @dataclass(frozen=True)
 class ConversionRecord:
-    """What a file of Flax variables says of the torch weights that it was made from.
+    """What a file of Flax variables stores about the torch weights that it was made from.
 
     Attributes:
         mapping: from torch's keys to Flax's paths, for the whole model.
-        fingerprints: of each torch tensor that went over, after its cast; by Flax's path of a variable that no
-            state dict of torch holds. What has none was not in the torch file.
-        dtypes: of the torch tensors that were cast: what each was before.
-        left_out: what stood in the torch file and did not go over, with the reason.
-        renamed: a name of the torch file that wrappers had put something before, and the model's own name for it.
-        hash: of the fingerprints.
-        adapter: the config of the LoRA adapter that the torch file was; empty where it was none.
+        fingerprints: of each converted torch tensor, after its cast; by Flax's path for a variable that is not in
+            torch's state dict. Tensors without one were not in the torch file.
+        dtypes: the original dtypes of torch tensors that were cast.
+        left_out: what was in the torch file but was not converted, with the reason.
+        renamed: a name of the torch file with a wrapper's prefix, and the model's own name for it.
+        hash: the fingerprints' hash.
+        adapter: the config of the LoRA adapter, if the torch file was one; otherwise empty.
     """
 
     mapping: Mapping
@@ -42,14 +42,14 @@ class ConversionRecord:
 
     @property
     def carried(self) -> tuple[Entry, ...]:
-        """The mapping's entries that the file holds tensors of."""
+        """The mapping's entries whose tensors the file has."""
         return tuple(
             entry for entry in self.mapping.entries if any(name in self.fingerprints for name in entry.sources)
         )
 
     @property
     def lacking(self) -> list[str]:
-        """Torch's keys that the model needs and a file with a part of it did not have."""
+        """Torch's keys that the model needs but a file with a part of it lacked."""
         carried = set(self.carried)
         return [
             name
@@ -60,11 +60,11 @@ class ConversionRecord:
 
     @property
     def hidden(self) -> set[str]:
-        """Flax's paths of the variables that no state dict of torch holds."""
+        """Flax's paths of the variables that are not in torch's state dict."""
         return set(self.fingerprints) - {name for entry in self.mapping.entries for name in entry.sources}
 
     def with_fingerprints(self, found: Dict[str, str]) -> ConversionRecord:
-        """The same, with the fingerprints that are known now."""
+        """The record with the fingerprints that are known now."""
         return replace(self, fingerprints=self.fingerprints | dict(found))
 
     def metadata(self) -> dict[str, str]:
@@ -82,14 +82,14 @@ class ConversionRecord:
 
 
 def record_of(origin: str, metadata: Dict[str, str]) -> ConversionRecord | None:
-    """The record in a file's metadata; None where it says nothing of a conversion.
+    """Read the record from a file's metadata; None if it has none.
 
     Args:
-        origin: the file, for the message.
-        metadata: the file's.
+        origin: the file, for error messages.
+        metadata: the file's metadata.
 
     Raises:
-        BrokenWeights: it says something that cannot be understood.
+        BrokenWeights: the record is invalid.
     """
     if KEY not in metadata:
         return None
@@ -106,7 +106,7 @@ def record_of(origin: str, metadata: Dict[str, str]) -> ConversionRecord | None:
         )
     except (LookupError, TypeError, ValueError, RecursionError, PortError) as error:
         raise BrokenWeights(
-            f"{origin}: what it says of its conversion ({KEY} in its metadata) cannot be read: {error}. Convert the "
+            f"{origin}: the record of its conversion ({KEY} in its metadata) cannot be read: {error}. Convert the "
             "original again"
         ) from error
 

@@ -1,7 +1,7 @@
-"""Safetensors files, read and written a tensor at a time.
+"""Reads and writes safetensors files, a tensor at a time.
 
 The format (huggingface.co/docs/safetensors): eight bytes, the header's length as a little-endian number; the header,
-a JSON object of names, each with its dtype, shape and place; the tensors' bytes, little-endian, in C order.
+a JSON object of names, each with its dtype, shape and offsets; the tensors' bytes, little-endian, in C order.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def _codes() -> dict[np.dtype, str]:
 
 
 def open_safetensors(path: Path | str) -> Checkpoint:
-    """A safetensors file, mapped into memory; its header is read and checked as the format demands.
+    """Open a safetensors file, mapped into memory; its header is read and validated.
 
     Raises:
-        BrokenWeights: the file cannot be read, or says what cannot be.
+        BrokenWeights: the file cannot be read, or is invalid.
     """
     path = Path(path)
     try:
@@ -69,7 +69,7 @@ def open_safetensors(path: Path | str) -> Checkpoint:
         info = header.tensors[name]
         count = info.nbytes // info.dtype.itemsize
         array = np.frombuffer(mapped, info.dtype, count, header.begins[name]).reshape(info.shape)
-        # A header of any length is allowed, and what lies off its dtype's boundary is slow or refused elsewhere.
+        # A header of any length is allowed, and data that is not aligned to its dtype is slow or rejected elsewhere.
         return array if array.flags.aligned else array.copy()
 
     def read_box(name: str, box: Box) -> np.ndarray:
@@ -82,29 +82,29 @@ def _read_header(path: Path, file: BinaryIO) -> Header:
     size = os.fstat(file.fileno()).st_size
     if size < 8:
         raise BrokenWeights(
-            f"{path} is no safetensors file: it has {size} bytes, and the first 8 say how long the header is"
+            f"{path} is not a safetensors file: it has {size} bytes, but the first 8 encode the header's length"
         )
     (length,) = struct.unpack("<Q", file.read(8))
     if length > min(size - 8, LARGEST_HEADER):
         limit = f"the format allows {LARGEST_HEADER}" if length > LARGEST_HEADER else f"the file has {size} in all"
         raise BrokenWeights(
-            f"{path} is no whole safetensors file: its first 8 bytes say that the header has {length} bytes, and "
+            f"{path} is not a complete safetensors file: its first 8 bytes say that the header has {length} bytes, but "
             f"{limit}. A download may have been cut short"
         )
     return parse_header(path, file.read(length), size, _dtypes())
 
 
 def write_safetensors(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict) -> None:
-    """Write one safetensors file, each tensor read while the one before it is written.
+    """Write one safetensors file; each tensor is read while the one before it is written.
 
-    The metadata is asked for before the tensors and once more behind them, when the header is written again.
+    The metadata is requested before the tensors and again after them, when the header is rewritten.
 
-    Tensors of larger elements come first, so that each lies on its own boundary, then names decide: the same tensors
-    make the same file, in whatever order they are given.
+    Tensors of larger elements come first, so that each is aligned, then names decide: the same tensors make the same
+    file, in whatever order they are passed.
 
     Raises:
-        UsageError: a name or metadata that the format has no room for.
-        BrokenWeights: a dtype that the format lacks; a tensor that is not what it promised to be.
+        UsageError: a name or metadata that the format cannot store.
+        BrokenWeights: a dtype that the format lacks; a tensor that differs from its declaration.
         OSError: the file cannot be written.
     """
     header: dict[str, Any] = {}
@@ -114,7 +114,7 @@ def write_safetensors(path: Path, tensors: Sequence[Tensor], metadata: Metadata 
         code = _codes().get(tensor.dtype.newbyteorder("="))
         if code is None:
             raise BrokenWeights(
-                f"{tensor.name} is {tensor.dtype}, which safetensors has not: it has {', '.join(_NAMES.values())}"
+                f"{tensor.name} is {tensor.dtype}, which safetensors lacks: it has {', '.join(_NAMES.values())}"
             )
         if tensor.name == METADATA:
             raise UsageError(f"a tensor cannot be named {METADATA} in a safetensors file: the format uses that name")

@@ -1,8 +1,8 @@
-"""A safetensors header: what it may say, as strict as the format's own library, where not stricter.
+"""Parses a safetensors header, as strictly as the format's own library, or more strictly.
 
-Stricter on purpose (the library reads these, and no writer that we know of makes them): a name or a field that
-stands twice, of which the library takes the last; a tensor described by a list, or its dtype by an object, which its
-deserializer lets through; shapes that no numpy array can have; types of less than a byte (F4, F6), which numpy lacks.
+Stricter on purpose (the library reads these, and no writer that we know of makes them): a name or a field that occurs
+twice, of which the library uses the last; a tensor described by a list, or its dtype by an object, which its
+deserializer accepts; shapes that no numpy array can have; types of less than a byte (F4, F6), which numpy lacks.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ METADATA = "__metadata__"
 LARGEST_HEADER = 100_000_000
 """Bytes; the library's own limit."""
 
-_DEEPEST = 125  # what stands inside a field that nobody knows: the library's limit is 127 in all
+_DEEPEST = 125  # nesting inside an unknown field: the library's limit is 127 in all
 _LARGEST_INTEGER = 2**64 - 1
 _LARGEST_ARRAY = 2**63 - 1
 
 
 @dataclass
 class Header:
-    """What a safetensors file says of its tensors: shape and dtype, and the byte of the file where each begins."""
+    """The tensors of a safetensors file: shape and dtype, and each one's first byte in the file."""
 
     metadata: dict[str, str]
     tensors: dict[str, TensorInfo]
@@ -37,22 +37,22 @@ class Header:
 
 
 def parse_header(path: Path, encoded: bytes, size: int, dtypes: dict[str, np.dtype]) -> Header:
-    """Read and check a header.
+    """Parse and validate a header.
 
     Args:
-        path: for the errors.
+        path: for error messages.
         encoded: the header's bytes, without the eight before it.
-        size: of the whole file, in bytes.
+        size: the whole file's size, in bytes.
         dtypes: by the format's names.
 
     Raises:
-        BrokenWeights: it is not what the format demands.
+        BrokenWeights: the header violates the format.
     """
     content = _parse_json(path, encoded)
     metadata = content.pop(METADATA, None)
     metadata = {} if metadata is None else metadata  # the library reads null as none
     if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
-        raise BrokenWeights(f"{path}: {METADATA} is to map text to text")
+        raise BrokenWeights(f"{path}: {METADATA} must map text to text")
     tensors: dict[str, TensorInfo] = {}
     places: dict[str, tuple[int, int]] = {}
     for name, entry in content.items():
@@ -72,10 +72,10 @@ def _parse_json(path: Path, encoded: bytes) -> dict[str, Any]:
             json.dumps(content, ensure_ascii=False).encode()  # half of a surrogate pair is no text
     except (ValueError, RecursionError) as error:
         raise BrokenWeights(
-            f"{path} is no whole safetensors file: its header is not the JSON expected: {error}"
+            f"{path} is not a complete safetensors file: its header is not the JSON expected: {error}"
         ) from error
     if not isinstance(content, dict):
-        raise BrokenWeights(f"{path} is no safetensors file: its header is to be an object, and is {content!r:.40}")
+        raise BrokenWeights(f"{path} is not a safetensors file: its header must be an object, but is {content!r:.40}")
     return content
 
 
@@ -84,12 +84,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(content) < len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise ValueError(f"{twice!r} stands twice")
+        raise ValueError(f"{twice!r} occurs twice")
     return content
 
 
 def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _finite(digits: str) -> float:
@@ -100,7 +100,7 @@ def _finite(digits: str) -> float:
 
 
 def _integer(digits: str) -> int | float:
-    """A whole number of 64 bits; others are floats to the format's library, and so no sizes."""
+    """Parse a 64-bit integer; the format's library reads others as floats, which cannot be sizes."""
     number = int(digits) if len(digits) <= 20 else None
     if number is None or digits == "-0" or not -(2**63) <= number <= _LARGEST_INTEGER:
         return _finite(digits)
@@ -109,16 +109,16 @@ def _integer(digits: str) -> int | float:
 
 def _tensor(where: str, entry: Any, dtypes: dict[str, np.dtype]) -> tuple[TensorInfo, tuple[int, int]]:
     if not isinstance(entry, dict) or not {"dtype", "shape", "data_offsets"} <= set(entry):
-        raise BrokenWeights(f"{where} is to be an object with dtype, shape and data_offsets, and is {entry!r:.60}")
+        raise BrokenWeights(f"{where} must be an object with dtype, shape and data_offsets, but is {entry!r:.60}")
     code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(code, str) or code not in dtypes:
         raise BrokenWeights(f"{where} has the dtype {code!r:.40}; those that can be read are {', '.join(dtypes)}")
     if not _are_sizes(shape):
         raise BrokenWeights(
-            f"{where} has the shape {shape!r:.60}, and a shape is a list of whole numbers, none negative"
+            f"{where} has the shape {shape!r:.60}, but a shape is a list of whole numbers, none negative"
         )
     if not _are_sizes(offsets) or len(offsets) != 2:
-        raise BrokenWeights(f"{where} has the data_offsets {offsets!r:.60}, and they are two whole numbers: begin, end")
+        raise BrokenWeights(f"{where} has the data_offsets {offsets!r:.60}, but they are two whole numbers: begin, end")
     if len(entry) > 3 and any(_depth(value) > _DEEPEST for value in entry.values()):
         raise BrokenWeights(f"{where} is nested more than {_DEEPEST} deep")
     dtype = dtypes[code]
@@ -144,16 +144,16 @@ def _depth(value: Any) -> int:
 
 
 def _check_places(path: Path, places: dict[str, tuple[int, int]], data: int) -> None:
-    """Each tensor begins where the one before it ends, the first at 0, and the last ends with the file."""
+    """Check that each tensor begins where the one before it ends, the first at 0, and the last ends with the file."""
     reached, before = 0, ""
     for name, (begin, end) in sorted(places.items(), key=lambda item: item[1]):
         if begin > reached:
-            raise BrokenWeights(f"{path}: {name!r} begins at {begin}, and bytes {reached} to {begin} are no tensor's")
+            raise BrokenWeights(f"{path}: {name!r} begins at {begin}, but bytes {reached} to {begin} are no tensor's")
         if begin < reached:
             raise BrokenWeights(f"{path}: {name!r} begins at {begin}, inside {before!r}, which ends at {reached}")
         reached, before = end, name
     if reached != data:
         what = "A download may have been cut short" if reached > data else "Something has been added to it"
         raise BrokenWeights(
-            f"{path}: the tensors need {reached} bytes after the header, and the file has {data}. {what}"
+            f"{path}: the tensors need {reached} bytes after the header, but the file has {data}. {what}"
         )

@@ -1,7 +1,7 @@
-"""What ``torch.save`` pickled as plain data, without torch: nothing that a file names is imported or run.
+"""Unpickles what ``torch.save`` wrote as plain data, without torch: nothing that a file names is imported or run.
 
-Classes and functions that no state dict needs become stubs: empty objects that keep the state they are given. A pickle
-comes here when `port.weights.pickles.Walk` has let it through, never before.
+Classes and functions that no state dict needs become stubs: empty objects that keep the state they are assigned. A
+pickle is read here only after `port.weights.pickles.Walk` has accepted it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DTYPES = {
     "ComplexFloat": "complex64",
     "ComplexDouble": "complex128",
 }
-"""torch's classes of storages, without ``Storage`` at their end → the dtype of their elements."""
+"""torch's classes of storages, without ``Storage`` at the end → the dtype of their elements."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,15 @@ class PickledName:
 
 @dataclass(frozen=True)
 class SavedTensor:
-    """A tensor as the file describes it: elements of a storage, by their strides.
+    """A tensor as the file describes it: elements of a storage, with strides.
 
     Attributes:
         storage: the storage's key in the file.
-        dtype: torch's name of it.
-        offset: the first element's place in the storage.
+        dtype: torch's name for it.
+        offset: the first element's position in the storage.
         shape: in elements.
         strides: in elements.
-        flags: "conj" and "neg", where the elements are to be conjugated or negated.
+        flags: "conj" and "neg", if the elements must be conjugated or negated.
     """
 
     storage: str
@@ -68,32 +68,32 @@ class _Storage:
 
 
 class Stub:
-    """An object of a class that is not known here."""
+    """An object of an unknown class."""
 
     kind = ""
     state: Any = None
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        """Whatever it is called with is let go."""
+        """Ignore the arguments."""
 
     def __setstate__(self, state: Any) -> None:
         self.state = state
 
     def _ignore(self, *arguments: Any) -> None:
-        """What fills a list or a dict of a class of its own."""
+        """Ignore what fills a list or dict subclass."""
 
     append = extend = __setitem__ = _ignore
 
 
 class _Dict(dict[Any, Any]):
-    """A dict in the order of the file; what was written on it beside its items is let go."""
+    """A dict in the order of the file; attributes set on it are ignored."""
 
     def __setstate__(self, state: Any) -> None:
         pass
 
 
 class _Counter(Counter[Any]):
-    """How often each thing was counted: MultiStepLR's milestones."""
+    """A Counter, as of MultiStepLR's milestones."""
 
     def __init__(self, counts: Any = ()) -> None:
         # Python's own adds to what is there, whatever that is.
@@ -104,19 +104,19 @@ class _Counter(Counter[Any]):
 
 
 def unpickled(file: IO[bytes], make: Callable[[SavedTensor], Any]) -> Any:
-    """One pickle, read.
+    """Read one pickle.
 
     Args:
-        file: at the pickle's begin.
-        make: what a tensor becomes.
+        file: positioned at the pickle.
+        make: converts a tensor.
 
     Raises:
-        Refused: a tensor or a storage that is described as none can be; what no pickle can do.
+        Refused: a tensor or a storage with an invalid description; what no pickle can do.
     """
     try:
         return _Unpickler(file, make).load()
     except pickle.UnpicklingError as error:
-        raise Refused(f"it holds no whole pickle: {error}") from error
+        raise Refused(f"it is not a complete pickle: {error}") from error
 
 
 class _Unpickler(pickle.Unpickler):
@@ -132,10 +132,10 @@ class _Unpickler(pickle.Unpickler):
 
     def persistent_load(self, identity: Any) -> Any:
         if identity[0] == "module":
-            return identity[1]  # a class, with its source behind it
+            return identity[1]  # a class, followed by its source
         _, kind, key, _, _, *view = identity
         name = kind.name.rpartition(".")[2].removesuffix("Storage")
-        # The format before zip may give a storage as a view of another: its key, begin and length.
+        # The format before zip may store a storage as a view of another: its key, begin and length.
         begin = view[0][1] if view and view[0] is not None else 0
         return _Storage(str(key), DTYPES.get(name, f"of {kind.name}"), begin)
 

@@ -1,4 +1,4 @@
-"""Which sharding each tensor of a model gets: as a person says, or as the model's own variables say."""
+"""Chooses each tensor's sharding: from the user, or from the model's own variables."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ Shape = tuple[int, ...]
 Spec = PartitionSpec | NamedSharding | None
 Rule = Callable[[str, Shape], Spec]
 Shardings = NamedSharding | PartitionSpec | Rule | Mapping[str, Spec | Rule] | None
-"""One for all tensors; a function of a tensor's path and shape; a table of regular expressions, the first of which
-that a path fits as a whole says its sharding, or has the function that does; None: what the model's own variables
-carry."""
+"""One for all tensors; a function of a tensor's path and shape; a table of regular expressions, of which the first
+that matches a whole path has its sharding, or the function for it; None: what the model's own variables have."""
 
 
 def shardings_of(
     variables: Mapping[str, Any], mesh: Mesh | AbstractMesh | None = None, sharding: Shardings = None
 ) -> dict[str, NamedSharding]:
-    """A sharding for each variable.
+    """Return a sharding for each variable.
 
     Args:
-        variables: path → an nnx variable or an array, or what stands for one.
-        mesh: the devices, or their number along each axis; not needed where ``sharding`` is a `NamedSharding`, or the
-            variables hold some.
+        variables: path → an nnx variable or an array, or a placeholder for one.
+        mesh: the devices, or their number along each axis; not needed if ``sharding`` is a `NamedSharding`, or the
+            variables have some.
         sharding: see `Shardings`.
 
     Raises:
-        WeightsMismatch: tensors that cannot lie so on the mesh, paths that no pattern fits and patterns that fit no
-            path: all of them in one message.
-        UsageError: no mesh; a sharding that is none.
+        WeightsMismatch: tensors that cannot be sharded so on the mesh, paths that no pattern matches and patterns that
+            match no path: all of them in one message.
+        UsageError: no mesh; an invalid sharding.
     """
     spec_of = _chooser(sharding)
     found: dict[str, NamedSharding] = {}
@@ -50,9 +49,9 @@ def shardings_of(
             problems.append(str(error))
     if isinstance(sharding, Mapping):
         idle = [pattern for pattern in sharding if not any(re.fullmatch(pattern, path) for path in variables)]
-        problems += [f"the pattern {pattern!r} fits no tensor" for pattern in idle]
+        problems += [f"the pattern {pattern!r} matches no tensor" for pattern in idle]
     if problems:
-        raise WeightsMismatch("the model cannot lie on the mesh so:\n  " + "\n  ".join(problems))
+        raise WeightsMismatch("the model cannot be sharded so on the mesh:\n  " + "\n  ".join(problems))
     return found
 
 
@@ -70,7 +69,7 @@ def _chooser(sharding: Shardings) -> Rule | None:
     if callable(sharding):
         return sharding
     raise UsageError(
-        "sharding is a NamedSharding or a PartitionSpec for all tensors, a function of path and shape that gives one, "
+        "sharding is a NamedSharding or a PartitionSpec for all tensors, a function of path and shape to one, "
         f"or a table of regular expressions with one each; got {described(sharding)}"
     )
 
@@ -80,11 +79,11 @@ def _first(patterns: list[tuple[re.Pattern[str], Any]], path: str, shape: Shape)
         if pattern.fullmatch(path):
             is_rule = callable(spec) and not isinstance(spec, NamedSharding | PartitionSpec)
             return spec(path, shape) if is_rule else spec  # type: ignore[no-any-return]
-    raise WeightsMismatch(f"{path} fits no pattern; '.*' as the last one is for all others")
+    raise WeightsMismatch(f"{path} matches no pattern; use '.*' as the last one for all others")
 
 
 def _own(variable: Any) -> Spec:
-    """What a variable itself says: the sharding that it holds, or the names in its metadata (`out_sharding`)."""
+    """The variable's own sharding, or the axis names in its metadata (`out_sharding`)."""
     value = variable.get_value() if isinstance(variable, nnx.Variable) else variable
     held = getattr(value, "sharding", None)
     if isinstance(held, NamedSharding):
@@ -100,11 +99,11 @@ def _named(path: str, spec: Any, mesh: Mesh | AbstractMesh | None) -> NamedShard
             return spec
         spec = spec.spec
     if not isinstance(spec, PartitionSpec):
-        raise UsageError(f"{path}: the sharding is to be a PartitionSpec or a NamedSharding, got {described(spec)}")
+        raise UsageError(f"{path}: the sharding must be a PartitionSpec or a NamedSharding, got {described(spec)}")
     if mesh is None:
-        raise UsageError("give the mesh too: mesh=jax.make_mesh((8,), ('fsdp',)), or a NamedSharding, which has one")
+        raise UsageError("pass the mesh too: mesh=jax.make_mesh((8,), ('fsdp',)), or a NamedSharding, which has one")
     if unknown := [name for names in spec for name in _names(names) if name not in mesh.shape]:
-        raise WeightsMismatch(f"{path}: {spec} names {', '.join(unknown)}, and the mesh has {', '.join(mesh.shape)}")
+        raise WeightsMismatch(f"{path}: {spec} names {', '.join(unknown)}, but the mesh has {', '.join(mesh.shape)}")
     used = [name for names in spec for name in _names(names)]
     if twice := sorted({name for name in used if used.count(name) > 1}):
         raise WeightsMismatch(f"{path}: {spec} has {', '.join(twice)} twice; an axis of the mesh divides one axis")
@@ -112,10 +111,10 @@ def _named(path: str, spec: Any, mesh: Mesh | AbstractMesh | None) -> NamedShard
 
 
 def _check(path: str, shape: Shape, sharding: NamedSharding) -> None:
-    """See that the mesh divides a tensor. Raises WeightsMismatch: which axis it does not, and what would."""
+    """Check that the mesh divides a tensor; raises WeightsMismatch with the axis that it does not, and what would."""
     spec = sharding.spec
     if len(spec) > len(shape):
-        raise WeightsMismatch(f"{path} {shape}: {spec} is for {len(spec)} axes, and it has {len(shape)}")
+        raise WeightsMismatch(f"{path} {shape}: {spec} is for {len(spec)} axes, but the tensor has {len(shape)}")
     if problems := undivided(path, shape, sharding):
         raise WeightsMismatch(problems[0])
 

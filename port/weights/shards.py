@@ -1,4 +1,4 @@
-"""Checkpoints in several files with an index, as Hugging Face lays them out."""
+"""Reads and writes checkpoints in several files with an index, in Hugging Face's layout."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _LARGEST_INDEX = 100_000_000  # bytes, as of a safetensors header
 
 
 def open_sharded(index: Path, open_shard: Callable[[Path], Checkpoint]) -> Checkpoint:
-    """The tensors of all files that an index names, as one checkpoint.
+    """Open all files that an index names, as one checkpoint.
 
     Args:
-        index: ``model.safetensors.index.json`` or its kin: ``{"weight_map": {tensor: file}}``, the files beside it.
+        index: ``model.safetensors.index.json`` or similar: ``{"weight_map": {tensor: file}}``, next to the files.
         open_shard: opens one of them.
 
     Raises:
-        BrokenWeights: the index or a file cannot be read, or they contradict each other: all that is wrong, at once.
+        BrokenWeights: the index or a file cannot be read, or they contradict each other; everything wrong at once.
     """
     places, metadata = _content(index)
     problems: list[str] = []
     shards: dict[str, Checkpoint] = {}
     for shard in dict.fromkeys(places.values()):
-        if not _stands_beside(shard):
-            problems.append(f"{shard!r} is no file's name: shards are looked for beside the index, nowhere else")
+        if not _is_file_name(shard):
+            problems.append(f"{shard!r} is not a file name: shards must be next to the index")
             continue
         try:
             shards[shard] = open_shard(index.parent / shard)
@@ -50,12 +50,12 @@ def open_sharded(index: Path, open_shard: Callable[[Path], Checkpoint]) -> Check
             problems.append(f"{name} is not in {shard}" + (f", but in {', '.join(elsewhere)}" if elsewhere else ""))
     problems += [f"{name} is in {' and in '.join(held)}" for name, held in holders.items() if len(held) > 1]
     problems += [
-        f"{name} is in {held[0]}, and not in the index" for name, held in holders.items() if name not in places
+        f"{name} is in {held[0]}, but not in the index" for name, held in holders.items() if name not in places
     ]
     if problems:
         for checkpoint in shards.values():
             checkpoint.close()
-        raise BrokenWeights(f"{index} and its files do not fit together:\n  " + "\n  ".join(problems))
+        raise BrokenWeights(f"{index} contradicts its files:\n  " + "\n  ".join(problems))
 
     def read(name: str) -> np.ndarray:
         return shards[places[name]].read(name)
@@ -76,7 +76,7 @@ def open_sharded(index: Path, open_shard: Callable[[Path], Checkpoint]) -> Check
 
 
 def _content(index: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """The file of each tensor, and what the index says of all of them that is text."""
+    """The file of each tensor, and the index's metadata, as far as it is text."""
     try:
         if index.stat().st_size > _LARGEST_INDEX:
             raise ValueError(f"it has more than {_LARGEST_INDEX} bytes")
@@ -86,7 +86,7 @@ def _content(index: Path) -> tuple[dict[str, str], dict[str, str]]:
     places = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(places, dict) or not all(isinstance(shard, str) for shard in places.values()):
         raise BrokenWeights(
-            f"{index} is no index of shards: expected a weight_map of each tensor's name to a file's name"
+            f"{index} is not an index of shards: expected a weight_map of each tensor's name to a file's name"
         )
     told = content.get("metadata")
     return places, {key: text for key, text in told.items() if isinstance(text, str)} if isinstance(told, dict) else {}
@@ -96,29 +96,29 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content: dict[str, Any] = {}
     for name, value in pairs:
         if name in content:
-            raise ValueError(f"{name!r} stands twice")
+            raise ValueError(f"{name!r} occurs twice")
         content[name] = value
     return content
 
 
-def _stands_beside(shard: str) -> bool:
-    """Whether it is a plain name: no way up, no way down, on any system."""
+def _is_file_name(shard: str) -> bool:
+    """Whether it is a plain file name on any system, without a path."""
     return shard not in ("", ".", "..") and not any(character in shard for character in "/\\:\0")
 
 
 def write_sharded(folder: Path, tensors: Sequence[Tensor], limit: int, metadata: Metadata) -> None:
     """Write a folder of safetensors files of at most ``limit`` bytes of tensors each, and their index.
 
-    A tensor that is larger has a file for itself. Where one file is enough it is ``model.safetensors``, without index.
-    Each file says its format, the index all of the metadata: it is written last.
+    A larger tensor has its own file. If one file is enough it is ``model.safetensors``, without index. Each file stores
+    its format, the index all of the metadata: it is written last.
 
     Raises:
-        UsageError: a limit that is none, or what a safetensors file has no room for.
+        UsageError: an invalid limit, or something that a safetensors file cannot store.
         BrokenWeights: a tensor that cannot be written.
         OSError: the folder cannot be written.
     """
     if limit < 1:
-        raise UsageError(f"max_shard_size is {limit}, and is to be a number of bytes of at least 1")
+        raise UsageError(f"max_shard_size must be a number of bytes of at least 1, got {limit}")
     groups: list[list[Tensor]] = [[]]
     filled = 0
     for tensor in tensors:
@@ -143,5 +143,5 @@ def write_sharded(folder: Path, tensors: Sequence[Tensor], limit: int, metadata:
 
 
 def is_sharded(folder: Path) -> bool:
-    """Whether a folder holds nothing but what `write_sharded` writes."""
+    """Whether a folder has only what `write_sharded` writes."""
     return all(path.name.endswith((".safetensors", f".safetensors{SUFFIX}")) for path in folder.iterdir())

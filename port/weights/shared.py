@@ -1,12 +1,12 @@
-"""Initial and final weights of a run: how two trainers, in two processes, begin with the same numbers.
+"""Initial and final weights of a run: two trainers, in two processes, begin with the same numbers.
 
 PyTorch draws the initial weights and shares them; JAX waits for them and loads them::
 
     port.share_initial_weights(model)              # in the PyTorch script
     port.load(model, port.initial_weights())       # in the JAX script
 
-The launcher says where they are. Its controls run the PyTorch script again and have the weights moved in their last
-places, here, in `share_initial_weights`.
+The launcher sets where they are. For its controls it runs the PyTorch script again, and `share_initial_weights`
+perturbs the weights in their last places.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from port.mapping import Mapping
 
-INITIAL_VARIABLE = "PORT_INITIAL_WEIGHTS"  # what the launcher says to a trainer
+INITIAL_VARIABLE = "PORT_INITIAL_WEIGHTS"  # set by the launcher for a trainer
 FINAL_VARIABLE = "PORT_FINAL_WEIGHTS"
 CONTROL_VARIABLE = "PORT_CONTROL"
 
@@ -33,19 +33,19 @@ CONTROL_VARIABLE = "PORT_CONTROL"
 def share_initial_weights(model: torch.nn.Module, path: Path | str | None = None, *, double: bool = False) -> None:
     """Share a torch model's initial weights with the JAX side.
 
-    Writes them where the launcher says, or to ``path``. Where they have been written before (by this run in another
+    Writes them where the launcher sets, or to ``path``. If they have been written before (by this run in another
     precision, or by an earlier run), they are loaded instead, so that all runs begin with the same numbers. In a
-    control the model's weights are then moved in their last places.
+    control the model's weights are then perturbed in their last places.
 
     Args:
-        model: whose weights they are; changed in place.
-        path: of the file, for a script that was not started by ``port train``.
+        model: the model with these weights; changed in place.
+        path: the file's path, for a script that was not started by ``port train``.
         double: whether the model computes in float64 from here on, though its weights were made in float32: a control
-            is then moved in float64's last places.
+            is then perturbed in float64's last places.
 
     Raises:
         NoLauncher: not started by ``port train``, and no path.
-        WeightsMismatch: the weights that are there are another model's.
+        WeightsMismatch: the existing weights are of another model.
     """
     place = _place(path)
     if place.exists():
@@ -62,10 +62,10 @@ def share_initial_weights(model: torch.nn.Module, path: Path | str | None = None
 
 
 def initial_weights(path: Path | str | None = None, *, wait: float = 120.0) -> Path:
-    """Where the initial weights are, once the PyTorch side has written them.
+    """Return the path of the initial weights, once the PyTorch side has written them.
 
     Args:
-        path: where to look when the script was not started by ``port train``.
+        path: where to look if the script was not started by ``port train``.
         wait: seconds to wait for them.
 
     Raises:
@@ -94,12 +94,12 @@ def find_initial_weights(path: Path | str) -> Path | None:
 def save_final_weights(
     model: Any, path: Path | str | None = None, *, mapping: Mapping | Path | str | None = None
 ) -> None:
-    """Write a trained model's weights (torch or nnx) where the launcher says, for the verdict to compare.
+    """Save a trained model's weights (torch or nnx) where the launcher sets, for the verdict to compare.
 
     Args:
-        model: the trained model; of torch, its state dict is as good, such as ranks of FSDP have gathered.
-        path: where to write when the script was not started by ``port train``.
-        mapping: from torch's keys to an nnx model's paths, where the model itself does not tell them; or its file.
+        model: the trained model; for torch, also its state dict, such as FSDP's ranks gather.
+        path: where to write if the script was not started by ``port train``.
+        mapping: from torch's keys to an nnx model's paths, if the model itself does not define them; or its file.
 
     Raises:
         NoLauncher: not started by ``port train``, and no path.
@@ -112,7 +112,6 @@ def _place(path: Path | str | None, variable: str = INITIAL_VARIABLE) -> Path:
     chosen = launched if launched is not None else path
     if chosen is None:
         raise NoLauncher(
-            "nobody said where the weights go: start the script with `port train --torch-script … --jax-script …`, "
-            "or give a path"
+            "the weights have no path: start the script with `port train --torch-script … --jax-script …`, or pass one"
         )
     return Path(chosen)

@@ -1,4 +1,4 @@
-"""Where weights come from: a module, a state dict, a tree of variables, or a file; read a tensor at a time."""
+"""Sources of weights: a module, a state dict, a tree of variables, or a file; read a tensor at a time."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from port.weights.record import ConversionRecord, record_of
 from port.weights.tensors import Checkpoint, TensorInfo
 
 TRAINING = {"opt_state", "step"}
-"""What a file of variables may have beside them: the optimizer's state, and how many updates there were."""
+"""What a file of variables may have beside them: the optimizer's state, and the number of updates."""
 COLLECTIONS = {"params", "batch_stats", "buffers", "LoRAParam", BUFFER, FROZEN, TORCH_ONLY}
-"""What the first part of a name may be in a tree of Flax variables that has no parameters."""
+"""Possible first parts of the names in a tree of Flax variables without parameters."""
 
 BoxReader = Callable[[str, Box], np.ndarray]
 
 
 class Source(Mapping[str, np.ndarray]):
-    """Named tensors: names, shapes and dtypes are known, an array is read when it is asked for.
+    """Named tensors: names, shapes and dtypes are known, an array is read when it is needed.
 
     Attributes:
         tensors: name → shape and dtype, in order.
         aliases: name → the earlier name of the very same tensor.
-        left_out: what is there and is no weight, with the reason.
-        origin: where it is from, for messages.
+        left_out: what is there but is not a weight, with the reason.
+        origin: where it comes from, for messages.
         is_flax: whether they are known to be Flax variables.
-        record: what the file says of the conversion that made it, if it does.
-        read_box: reads a part of a tensor and no more; None where only whole tensors are read.
-        unwrapped: a name that a wrapper had put something before, and the name without it, if there was one.
+        record: the file's record of the conversion that made it, if any.
+        read_box: reads only a part of a tensor; None if only whole tensors can be read.
+        unwrapped: a name with a wrapper's prefix, and the name without it, if there was one.
     """
 
     unwrapped: tuple[str, str] | None = None
@@ -77,7 +77,7 @@ class Source(Mapping[str, np.ndarray]):
         return self._read_box is not None
 
     def box(self, name: str, box: Box) -> np.ndarray:
-        """A part of a tensor; where it cannot be read alone, of the whole."""
+        """Return a part of a tensor; cut from the whole if it cannot be read alone."""
         return cut(self[name], box) if self._read_box is None else self._read_box(name, box)
 
     def __iter__(self) -> Iterator[str]:
@@ -95,11 +95,11 @@ class Source(Mapping[str, np.ndarray]):
         return {name: info.shape for name, info in self.tensors.items()}
 
     def guide(self, side: str) -> Guide:
-        """What the names and shapes tell, with no module at hand."""
+        """A guide from the names and shapes, without a module."""
         return names_only(side, self.tensors, tied=self.aliases)
 
     def renamed(self, names: Mapping[str, str]) -> Source:
-        """The same tensors under other names; those that are not named are left out."""
+        """The same tensors under other names; tensors without a new name are left out."""
         back = {new: old for old, new in names.items()}
         read_box = self._read_box
         tensors = {new: self.tensors[old] for old, new in names.items()}
@@ -125,7 +125,7 @@ class Source(Mapping[str, np.ndarray]):
         return kept
 
     def beside(self, other: Source) -> Source:
-        """These tensors and another's."""
+        """These tensors together with another source's."""
         return Source(
             self.tensors | other.tensors,
             lambda name: (self if name in self else other)[name],
@@ -140,13 +140,13 @@ class Source(Mapping[str, np.ndarray]):
         )
 
     def without_prefixes(self, expected: Collection[str], rules: Rules | None = None) -> Source:
-        """The same without what DistributedDataParallel or torch.compile put before the names that are expected.
+        """Remove the prefixes that DistributedDataParallel or torch.compile put before the expected names.
 
-        Without AveragedModel's prefix, too; its count is left out.
+        Also removes AveragedModel's prefix, and leaves out its count.
 
         Args:
             expected: the model's names.
-            rules: what a person says of names.
+            rules: the user's rules about names.
         """
         renaming = Renaming(rules.rename if rules is not None else None)
         count = count_of_averages(self.tensors, expected)
@@ -155,18 +155,18 @@ class Source(Mapping[str, np.ndarray]):
         stripped = self.renamed(new)
         stripped.unwrapped = next(((name, short) for name, short in new.items() if name != short), None)
         if count is not None:
-            stripped.left_out[count] = "how often AveragedModel has averaged, no weight"
+            stripped.left_out[count] = "AveragedModel's count, not a weight"
         return stripped
 
     def collections(self) -> dict[str, str]:
-        """Flax's collections: name → its collection; ``"params"`` where the names do not say."""
+        """Flax's collections: name → its collection; ``"params"`` if the names do not say."""
         told = self._tells_collections()
         return {name: name.partition(".")[0] if told else "params" for name in self.tensors}
 
     def in_collections(self, wanted: Callable[[str], bool]) -> Source:
         """Flax variables of some collections, under their paths alone (without ``params.``, without ``.value``)."""
         collections, told = self.collections(), self._tells_collections()
-        # An nnx.State saved as it is has its arrays under ``….value``.
+        # An nnx.State that was saved directly has its arrays under ``….value``.
         boxed = bool(self.tensors) and all(name.endswith(".value") for name in self.tensors)
         names = {}
         for name, collection in collections.items():
@@ -181,7 +181,7 @@ class Source(Mapping[str, np.ndarray]):
 
 
 def is_torch(thing: Any) -> bool:
-    """Whether something is a torch module. Looks at the classes' names, to import no torch."""
+    """Whether something is a torch module. Checks the classes' names, so as not to import torch."""
     return "torch.nn.modules.module.Module" in _families(thing)
 
 
@@ -192,15 +192,15 @@ def is_nnx(thing: Any) -> bool:
 
 @contextmanager
 def opened(source: Any, *, key: str | None = None) -> Iterator[Source]:
-    """The tensors of a torch module, an nnx module, a dict of arrays or tensors (nested too), or a file.
+    """Open the tensors of a torch module, an nnx module, a dict of arrays or tensors (nested too), or a file.
 
     Args:
-        source: one of these; of a file its path, or the `Checkpoint` that is open already, at its ``key``.
-        key: where in a training checkpoint the state dict is, if it holds several.
+        source: one of these; a file's path, or an open `Checkpoint`, at its ``key``.
+        key: the key of the state dict in a training checkpoint, if it has several.
 
     Raises:
-        BrokenWeights: a file that cannot be read.
-        UsageError: something else.
+        BrokenWeights: a file cannot be read.
+        UsageError: ``source`` is something else.
     """
     if isinstance(source, Source):
         yield source
@@ -231,7 +231,7 @@ def _of_checkpoint(checkpoint: Checkpoint) -> Source:
         tensors = {name: info for name, info in tensors.items() if name not in training}
         if training:
             kinds = ", ".join(sorted({name.partition(".")[0] for name in training}))
-            left_out[kinds] = "of the training, no weights"
+            left_out[kinds] = "training state, not weights"
     return Source(
         tensors,
         checkpoint.read,
@@ -252,7 +252,7 @@ def _of_arrays(arrays: Mapping[str, Any], *, is_flax: bool = False) -> Source:
 
 
 def _of_tensors(state: Mapping[str, Any]) -> Source:
-    """A state dict; an array in it is taken as it is."""
+    """A state dict; arrays in it are used as they are."""
     from port.weights.torch_arrays import as_numpy, numpy_dtype
 
     tensors: dict[str, TensorInfo] = {}
@@ -261,7 +261,7 @@ def _of_tensors(state: Mapping[str, Any]) -> Source:
     seen: dict[Any, str] = {}
     for name, value in state.items():
         if not hasattr(value, "shape"):
-            left_out[name] = f"a {type(value).__qualname__}, no tensor"
+            left_out[name] = f"a {type(value).__qualname__}, not a tensor"
             continue
         tensors[name] = TensorInfo(tuple(value.shape), numpy_dtype(value.dtype))
         is_sparse = str(getattr(value, "layout", "")).startswith("torch.sparse")

@@ -1,4 +1,4 @@
-"""What every weights file is once it is opened: named tensors, each read when it is asked for."""
+"""The common interface of opened weights files: named tensors, each read when it is needed."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor that is to be written: what it will be, and how to get it when its turn comes.
+    """A tensor to be written: its declaration, and how to read it when needed.
 
     Attributes:
         name: a dotted path.
         shape: its shape.
         dtype: its numpy dtype.
-        read: gives the array.
-        source_nbytes: the bytes of what it is made of, where they may be more than its own.
+        read: returns the array.
+        source_nbytes: the bytes of what it is made from, if they may be more than its own.
     """
 
     name: str
@@ -56,19 +56,19 @@ class Tensor:
 
     @property
     def needs(self) -> int:
-        """The bytes that are in memory to make it: its own, or those of what it is made of."""
+        """The bytes in memory while it is made: its own, or those of what it is made from."""
         return max(self.nbytes, self.source_nbytes)
 
     def array(self) -> np.ndarray:
-        """The tensor itself.
+        """Read the tensor.
 
         Raises:
-            BrokenWeights: ``read`` gave another shape or dtype than was promised.
+            BrokenWeights: ``read`` returned another shape or dtype than declared.
         """
         array = np.asarray(self.read())
         if (array.shape, array.dtype) != (self.shape, self.dtype):
             raise BrokenWeights(
-                f"{self.name} was to be {self.dtype} of shape {self.shape}, and came as {array.dtype} of shape "
+                f"{self.name} was declared as {self.dtype} of shape {self.shape}, but read as {array.dtype} of shape "
                 f"{array.shape}"
             )
         return array
@@ -76,18 +76,17 @@ class Tensor:
 
 @dataclass
 class Checkpoint:
-    """An opened weights file. Names, shapes and dtypes are known; of the tensors nothing has been read.
+    """An opened weights file. Names, shapes and dtypes are known; no tensor has been read.
 
     Attributes:
         path: the file or the folder.
         format: "safetensors", "torch", "msgpack", "orbax" or "npz".
         tensors: name → shape and dtype, in the file's order.
-        metadata: what the file says of itself beside its tensors; of torch files nothing.
-        aliases: name → the earlier name that is the very same tensor (tied weights; torch files only).
-        left_out: what is in the file and is no weight, with the reason.
-        box_reader: reads a part of a tensor and no more of the file, into memory of its own; None: whole tensors alone
-            are read.
-        content: gives all that a file of ``torch.save`` holds, its tensors as torch's; None for other files.
+        metadata: the file's metadata; empty for torch files.
+        aliases: name → the earlier name of the very same tensor (tied weights; torch files only).
+        left_out: what is in the file but is not a weight, with the reason.
+        box_reader: reads only a part of a tensor, into separate memory; None if only whole tensors can be read.
+        content: returns everything in a file of ``torch.save``, its tensors as torch's; None for other files.
     """
 
     path: Path
@@ -101,20 +100,20 @@ class Checkpoint:
     box_reader: Callable[[str, Box], np.ndarray] | None = field(default=None, repr=False)
 
     def read(self, name: str) -> np.ndarray:
-        """One tensor, bit for bit; read-only where it lies in the mapped file.
+        """Read one tensor, bit for bit; read-only if it is in the mapped file.
 
         Raises:
-            UsageError: there is no tensor of that name, or the checkpoint is closed.
-            BrokenWeights: the file does not give it.
+            UsageError: there is no tensor with that name, or the checkpoint is closed.
+            BrokenWeights: the file cannot be read.
         """
         return self._open(name)(name)
 
     def read_box(self, name: str, box: Box) -> np.ndarray:
-        """A part of a tensor, bit for bit.
+        """Read a part of a tensor, bit for bit.
 
         Raises:
-            UsageError: there is no tensor of that name, or the checkpoint is closed.
-            BrokenWeights: the file does not give it.
+            UsageError: there is no tensor with that name, or the checkpoint is closed.
+            BrokenWeights: the file cannot be read.
         """
         reader = self._open(name)
         return cut(reader(name), box) if self.box_reader is None else self.box_reader(name, box)
@@ -125,11 +124,11 @@ class Checkpoint:
         if name not in self.tensors:
             near = get_close_matches(name, self.tensors, n=3)
             hint = f"; near: {', '.join(near)}" if near else ""
-            raise UsageError(f"{self.path} holds no tensor {name!r} among its {len(self.tensors)}{hint}")
+            raise UsageError(f"{self.path} has no tensor {name!r} among its {len(self.tensors)}{hint}")
         return self.reader
 
     def close(self) -> None:
-        """Let go of the file. Arrays that have been read stay good: each holds its piece of the mapping."""
+        """Release the file. Arrays that have been read stay valid: each holds its piece of the mapping."""
         self.reader = None
 
     def __enter__(self) -> Checkpoint:
@@ -143,9 +142,9 @@ class Checkpoint:
 
 @cache
 def dtypes() -> dict[str, np.dtype]:
-    """Every dtype a weight may have, by the name that torch, numpy and ml_dtypes share for it.
+    """Every dtype a weight may have, by the common name in torch, numpy and ml_dtypes.
 
-    A list, because names come out of files: numpy would make a dtype of Python objects of the name "object".
+    A fixed list, since names come from files: numpy would make a dtype of Python objects from the name "object".
     """
     import ml_dtypes
 

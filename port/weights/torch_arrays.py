@@ -9,8 +9,11 @@ import torch
 
 
 def as_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """A copy as numpy, from any device; what numpy has not (bfloat16, 8-bit floats) in ml_dtypes' dtypes, bit for bit,
-    which jax and safetensors know too. A sparse one comes dense."""
+    """Copy a tensor to numpy, from any device, bit for bit.
+
+    Dtypes that numpy lacks (bfloat16, 8-bit floats) become ml_dtypes', which jax and safetensors know too. A sparse
+    tensor becomes dense.
+    """
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     tensor = tensor if tensor.layout is torch.strided else tensor.to_dense()
     name = str(tensor.dtype).removeprefix("torch.")
@@ -23,7 +26,7 @@ def as_numpy(tensor: torch.Tensor) -> np.ndarray:
 
 
 def as_torch(array: np.ndarray) -> torch.Tensor:
-    """A copy as a tensor; the other way round."""
+    """Copy a numpy array to a tensor, bit for bit."""
     name = array.dtype.name
     if name in _BY_BITS:
         bits = np.array(array, order="C").view(f"int{8 * array.dtype.itemsize}")
@@ -32,10 +35,10 @@ def as_torch(array: np.ndarray) -> torch.Tensor:
 
 
 def as_torch_view(array: np.ndarray) -> torch.Tensor:
-    """The same memory as a tensor, which is not to be written to where the array is not."""
+    """View the same memory as a tensor, which must not be written to if the array is read-only."""
     name = array.dtype.name
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of arrays that may not be written: torch has no tensors of the kind
+        warnings.simplefilter("ignore")  # for read-only arrays: torch has no read-only tensors
         if name in _BY_BITS:
             return torch.from_numpy(array.view(f"int{8 * array.dtype.itemsize}")).view(getattr(torch, name))
         return torch.from_numpy(array)
@@ -44,11 +47,11 @@ def as_torch_view(array: np.ndarray) -> torch.Tensor:
 _BY_BITS = {"bfloat16": torch.int16} | dict.fromkeys(
     ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"), torch.int8
 )
-"""Dtypes that numpy lacks: they go over as integers of the same bits."""
+"""Dtypes that numpy lacks: they are converted as integers with the same bits."""
 
 
 def numpy_dtype(dtype: torch.dtype | np.dtype) -> np.dtype:
-    """numpy's (or ml_dtypes') dtype for one of torch's."""
+    """Return numpy's (or ml_dtypes') dtype for a torch dtype."""
     name = str(dtype).removeprefix("torch.")
     if name in _BY_BITS:
         import ml_dtypes

@@ -1,4 +1,4 @@
-"""What ``torch.save`` writes: a state dict, alone or inside a training checkpoint. Never unpickled freely."""
+"""Reads files of ``torch.save``: a state dict, alone or inside a training checkpoint. Never unpickled freely."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from port.weights.torchscript import program_state
 Result = TypeVar("Result")
 
 PLACES = ("state_dict", "model", "model_state_dict", "module", "net", "ema")
-"""Where training scripts put the state dict in what they save."""
+"""The usual keys of the state dict in a training checkpoint."""
 
 _OTHER_TENSORS = ("torch._utils._rebuild", "torch.serialization._get_layout", "torch.per_")
 _FLAT = "_flat_param"
 _SHARDED = ("torch.distributed.",)
 _SMALLEST_LIMIT = 2**20  # bytes; below it a tensor may be larger than its file, expanded from fewer elements
 _ERRORS = (OSError, ValueError, EOFError, RuntimeError, BadZipFile, TypeError, LookupError, AttributeError, MemoryError)
-"""What zipfile and pickle raise of broken files; `port.weights.pickles.Refused` is a ValueError."""
+"""What zipfile and pickle raise for broken files; `port.weights.pickles.Refused` is a ValueError."""
 
 
 def open_torch(path: Path | str, *, key: str | None = None) -> Checkpoint:
-    """A file of ``torch.save``: in the zip format or in the one before torch 1.6, or a TorchScript program's.
+    """Open a file of ``torch.save``: in the zip format or the one before torch 1.6, or a TorchScript program's.
 
-    It is mapped into memory and needs no torch. What is no tensor and no plain data is never made: only the state dict
-    has to be without it.
+    It is mapped into memory and needs no torch. Objects other than tensors and plain data are never made: only the
+    state dict must be free of them.
 
     Args:
         path: the file.
-        key: where in it the state dict is ("model_state_dict", or deeper, "a.b"); None: at the top, or at the one of
-            `PLACES` that holds tensors.
+        key: the key of the state dict ("model_state_dict", or deeper, "a.b"); None: at the top, or at the one of
+            `PLACES` that has tensors.
 
     Raises:
         BrokenWeights: it cannot be read, or only by running what it names, which is not done.
-        UsageError: several state dicts are in it, or none where ``key`` says.
+        UsageError: there are several state dicts, or none at ``key``.
     """
     path = Path(path)
     saved = _attempt(path, lambda: look_through(path))
@@ -56,8 +56,8 @@ def open_torch(path: Path | str, *, key: str | None = None) -> Checkpoint:
         state_dict, left_out = _state_dict(path, content, key, saved.names)
     if flat := [name for name in map(str, state_dict) if name.endswith(_FLAT)]:
         raise BrokenWeights(
-            f"{path} holds flat parameters of FullyShardedDataParallel ({flat[0]}), each many tensors of one rank in a "
-            "row: save it once more with FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT)"
+            f"{path} has flat parameters of FullyShardedDataParallel ({flat[0]}), each many tensors of one rank "
+            "concatenated: save it again with FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT)"
         )
     limit = max(path.stat().st_size, _SMALLEST_LIMIT)
     tensors: dict[str, SavedTensor] = {}
@@ -68,7 +68,7 @@ def open_torch(path: Path | str, *, key: str | None = None) -> Checkpoint:
         if name in tensors or name in left_out:
             raise BrokenWeights(f"{path}: two entries of the state dict are named {name!r}")
         if not _is_tensor(value):
-            left_out[name] = f"no tensor: {_kind(path, value)}" + (" with tensors in it" if _holds(value) else "")
+            left_out[name] = f"not a tensor: {_kind(path, value)}" + (" with tensors in it" if _holds(value) else "")
             continue
         tensors[name] = _checked(f"{path}: {name}", value, saved, limit)
         if 0 not in value.shape and first.setdefault(value, name) != name:
@@ -87,7 +87,7 @@ def open_torch(path: Path | str, *, key: str | None = None) -> Checkpoint:
 
 
 def read_saved(path: Path) -> Any:
-    """All that ``torch.save`` wrote into a file: dicts, lists, numbers, text, tensors (torch's, mapped into memory).
+    """Read everything that ``torch.save`` wrote: dicts, lists, numbers, text, tensors (torch's, mapped into memory).
 
     Raises:
         BrokenWeights: it cannot be read, or its top is of a class that would have to be run.
@@ -119,7 +119,7 @@ def _program(path: Path, content: Any, code: dict[str, str], key: str | None) ->
     if key is not None:
         raise UsageError(f"{path} is a TorchScript program, with one state dict and none at {key!r}: leave that out")
     if not isinstance(content, Stub):
-        raise BrokenWeights(f"{path} is a TorchScript file without a module: it holds a {type(content).__name__}")
+        raise BrokenWeights(f"{path} is a TorchScript file without a module: it has a {type(content).__name__}")
     try:
         return program_state(content, code)
     except ValueError as error:
@@ -129,7 +129,7 @@ def _program(path: Path, content: Any, code: dict[str, str], key: str | None) ->
 def _reason(path: Path, error: Exception) -> str:
     if isinstance(error, BadZipFile):
         return (
-            f"{path} is no whole file of torch.save: it begins as a zip archive, and {str(error)[:1].lower()}"
+            f"{path} is not a complete file of torch.save: it begins as a zip archive, and {str(error)[:1].lower()}"
             f"{str(error)[1:]}. A download may have been cut short"
         )
     if names := getattr(error, "names", ()):
@@ -141,15 +141,15 @@ def _reason(path: Path, error: Exception) -> str:
 
 
 def _named(path: Path, names: tuple[str, ...]) -> str:
-    """Why a file is not read whose tensors are behind what it names."""
+    """Explain why a file is not read whose tensors depend on what it names."""
     if any(name.startswith(_SHARDED) for name in names):
         return (
-            f"{path} holds tensors of torch.distributed, of which each rank keeps a part. Gather them where they are: "
+            f"{path} has tensors of torch.distributed, of which each rank has a part. Gather them on the ranks: "
             "torch.distributed.checkpoint.state_dict.get_model_state_dict, with full_state_dict=True; torch.save that"
         )
     if names and all(name.startswith(_OTHER_TENSORS) for name in names):
         return (
-            f"{path} holds tensors of a kind that is not read here ({', '.join(names)}: sparse, quantized, or of "
+            f"{path} has tensors of a kind that is not read here ({', '.join(names)}: sparse, quantized, or of "
             "another device). Save them as plain CPU tensors"
         )
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
@@ -163,16 +163,16 @@ def _named(path: Path, names: tuple[str, ...]) -> str:
 def _state_dict(
     path: Path, content: Any, key: str | None, names: tuple[str, ...]
 ) -> tuple[Mapping[Any, Any], dict[str, str]]:
-    """The state dict, and what stands beside it."""
+    """The state dict, and what is beside it."""
     if isinstance(content, Stub):
         raise BrokenWeights(_named(path, names))
     if key is not None:
         return _at(path, content, key), {}
     if not isinstance(content, Mapping):
-        raise BrokenWeights(f"{path} holds a {_class_of(content)}, and no state dict")
+        raise BrokenWeights(f"{path} has a {_class_of(content)}, not a state dict")
     found = [place for place in PLACES if _holds(content.get(place))]
     if len(found) > 1:
-        raise UsageError(f"{path} holds several state dicts: say which with key= or --key: {', '.join(found)}")
+        raise UsageError(f"{path} has several state dicts: choose one with key= or --key: {', '.join(found)}")
     if found:
         beside = ", ".join(_shown(str(name) for name in content if name != found[0]))
         return content[found[0]], {beside: f"beside the state dict, which is {found[0]!r}"} if beside else {}
@@ -180,14 +180,14 @@ def _state_dict(
         return content, {}
     others = [str(place) for place, value in content.items() if _holds(value)]
     if others:
-        raise UsageError(f"{path} has tensors in places of its own: say which with key= or --key: {', '.join(others)}")
+        raise UsageError(f"{path} has tensors at unusual keys: choose one with key= or --key: {', '.join(others)}")
     if names:
         raise BrokenWeights(_named(path, names))
-    raise BrokenWeights(f"{path} holds no tensors: at its top are {', '.join(_shown(map(str, content))) or 'none'}")
+    raise BrokenWeights(f"{path} has no tensors: at its top are {', '.join(_shown(map(str, content))) or 'none'}")
 
 
 def _at(path: Path, content: Any, key: str) -> Mapping[Any, Any]:
-    """Follow a key, which may have dots of its own, into dicts."""
+    """Follow a key, which may itself contain dots, into dicts."""
     rest = key
     while rest:
         if not isinstance(content, Mapping):
@@ -213,12 +213,12 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _holds(value: Any) -> bool:
-    """Whether a value is a dict with tensors right in it."""
+    """Whether a value is a dict with tensors directly in it."""
     return isinstance(value, Mapping) and any(map(_is_tensor, value.values()))
 
 
 def _class_of(value: Any) -> str:
-    """A value's class as a person calls it."""
+    """A value's class by its usual name."""
     for kind, name in ((SavedTensor, "Tensor"), (dict, "dict")):
         if isinstance(value, kind):
             return name
@@ -226,7 +226,7 @@ def _class_of(value: Any) -> str:
 
 
 def _kind(path: Path, value: Any) -> str:
-    """What stands in a state dict and is no tensor."""
+    """Describe what is in a state dict but is not a tensor."""
     if not isinstance(value, Stub):
         return _class_of(value)
     if value.kind.startswith((*_OTHER_TENSORS, *_SHARDED)):
@@ -235,16 +235,16 @@ def _kind(path: Path, value: Any) -> str:
 
 
 def _checked(where: str, tensor: SavedTensor, saved: Saved, limit: int) -> SavedTensor:
-    """The tensor, if it is one that can be read: nothing is allocated for it."""
+    """Check that it is a readable tensor; nothing is allocated for it."""
     if tensor.dtype not in dtypes():
-        raise BrokenWeights(f"{where} is torch.{tensor.dtype}, which numpy has not; save it as another dtype")
+        raise BrokenWeights(f"{where} is torch.{tensor.dtype}, which numpy lacks; save it as another dtype")
     size = TensorInfo(tensor.shape, dtypes()[tensor.dtype]).nbytes
     try:
         held = saved.held(tensor)
         if max(size, held) > limit:
             raise BrokenWeights(
                 f"{where} of shape {tensor.shape} is {size} bytes over a storage of {held}, and the whole file has "
-                "fewer than that: a small file that asks for so much memory is not opened"
+                "fewer than that: a small file that needs so much memory is not opened"
             )
         saved.array(tensor)
     except Refused as error:

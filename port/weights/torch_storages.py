@@ -1,8 +1,8 @@
-"""The bytes of a ``torch.save`` file: where each storage lies in it, and a tensor of them as an array. Needs no torch.
+"""Finds each storage in a ``torch.save`` file, and reads its tensors as arrays. Needs no torch.
 
-The zip format is an archive with nothing compressed: ``data.pkl``, and each storage as ``data/KEY``. The format before
-torch 1.6 is five pickles (a magic number, the protocol, the system, the object, the storages' keys) and behind them
-each storage: its number of elements in eight bytes, then the elements.
+The zip format is an uncompressed archive: ``data.pkl``, and each storage as ``data/KEY``. The format before torch 1.6
+is five pickles (a magic number, the protocol, the system, the object, the storages' keys) followed by each storage: its
+number of elements in eight bytes, then the elements.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ Make = Callable[[SavedTensor], Any]
 
 @dataclass
 class Saved:
-    """A file that has been looked through, of which nothing has been made yet.
+    """A file that has been examined, but of which nothing has been made yet.
 
     Attributes:
         data: the file, mapped into memory.
-        places: a storage's key → the first byte, and how many there are.
-        names: what its pickle names that no state dict needs: stubs stand for it.
-        pickle: where the object's pickle is: its bytes.
-        is_swapped: whether it was written by a machine with the other order of bytes.
-        code: of a TorchScript program, the source by file; else None.
+        places: a storage's key → its first byte, and the number of bytes.
+        names: what its pickle names that no state dict needs: stubs replace it.
+        pickle: the bytes of the object's pickle.
+        is_swapped: whether it was written by a machine with the opposite byte order.
+        code: the source by file, for a TorchScript program; otherwise None.
     """
 
     data: mmap.mmap | memoryview
@@ -50,18 +50,18 @@ class Saved:
     code: dict[str, str] | None = None
 
     def content(self, make: Make) -> Any:
-        """The object, each tensor as ``make`` gives it."""
+        """Unpickle the object, with ``make`` applied to each tensor."""
         return unpickled(BytesIO(self.pickle), make)
 
     def array(self, tensor: SavedTensor, *, must_align: bool = True) -> np.ndarray:
-        """A tensor as an array over the mapped file.
+        """View a tensor as an array over the mapped file.
 
         Args:
-            tensor: of the file.
-            must_align: copy what lies off its dtype's boundary.
+            tensor: a tensor of the file.
+            must_align: copy data that is not aligned to its dtype.
 
         Raises:
-            Refused: it reaches beyond its storage.
+            Refused: it exceeds its storage.
         """
         dtype = dtypes()[tensor.dtype]
         begin, held = self._place(tensor)
@@ -83,7 +83,7 @@ class Saved:
         return np.negative(array) if "neg" in tensor.flags else array
 
     def held(self, tensor: SavedTensor) -> int:
-        """Bytes of the tensor's storage."""
+        """The bytes of the tensor's storage."""
         return self._place(tensor)[1]
 
     def _place(self, tensor: SavedTensor) -> tuple[int, int]:
@@ -93,11 +93,11 @@ class Saved:
 
 
 def look_through(path: Path) -> Saved:
-    """Look through a file without making anything of it.
+    """Examine a file without making anything from it.
 
     Raises:
-        Refused: it is none of ``torch.save``, not whole, or made to exhaust who opens it.
-        OSError, ValueError, EOFError, RuntimeError, BadZipFile: as zipfile raises them of a broken file.
+        Refused: it is not from ``torch.save``, incomplete, or made to exhaust its reader.
+        OSError, ValueError, EOFError, RuntimeError, BadZipFile: as zipfile raises them for a broken file.
     """
     size = path.stat().st_size
     with open(path, "rb") as file:
@@ -106,7 +106,7 @@ def look_through(path: Path) -> Saved:
 
 
 def look_through_archive(file: IO[bytes], data: mmap.mmap | memoryview) -> Saved:
-    """The same of a file in the zip format alone, or of a part of a larger one.
+    """Examine a file in the zip format, or a part of a larger file.
 
     Args:
         file: the archive.
@@ -124,14 +124,14 @@ def look_through_archive(file: IO[bytes], data: mmap.mmap | memoryview) -> Saved
         if sum(entry.file_size for entry in entries if entry.compress_type == ZIP_STORED) > size:
             raise Refused(f"its entries claim more bytes than the file's {size}")
         if "data.pkl" not in names:
-            raise Refused("it is a zip archive without data.pkl, and so none that torch.save wrote")
+            raise Refused("it is a zip archive without data.pkl, so torch.save did not write it")
 
         def on_storage(key: str, kind: str, count: int) -> None:
             if f"data/{key}" not in names:
                 raise Refused(f"its entry data/{key:.40} is missing")
             held = names[f"data/{key}"].file_size
             if count and (held % count or held // count not in (1, 2, 4, 8, 16)):
-                raise Refused(f"its entry data/{key:.40} has {held} bytes, and is to hold {count} of {kind}")
+                raise Refused(f"its entry data/{key:.40} has {held} bytes, but should have {count} of {kind}")
 
         pickle = archive.read(names["data.pkl"])
         walk = Walk(BytesIO(pickle), size, on_storage, stubs=True)
@@ -145,7 +145,7 @@ def look_through_archive(file: IO[bytes], data: mmap.mmap | memoryview) -> Saved
 
 
 def _place(data: mmap.mmap | memoryview, entry: ZipInfo) -> tuple[int, int]:
-    """The bytes of an entry that is not compressed: behind its own header, its name and what follows that."""
+    """The bytes of an uncompressed entry: after its own header, its name and the extra field."""
     header = data[entry.header_offset : entry.header_offset + 30]
     if header[:4] != b"PK\x03\x04":
         raise Refused(f"its entry {entry.filename!r:.60} has no header")
@@ -160,7 +160,7 @@ def _is_source(name: str) -> bool:
 
 
 def _sources(archive: ZipFile, entries: list[ZipInfo]) -> dict[str, str]:
-    """The source of a program by file; it is compressed, so that what it claims to be is not what it may become."""
+    """The source of a program by file; it is compressed, so its declared size may be wrong."""
     left, sources = _LARGEST_CODE, {}
     for entry in entries:
         with archive.open(entry) as file:
@@ -178,13 +178,13 @@ def _legacy(data: mmap.mmap, size: int) -> Saved:
     def on_storage(key: str, kind: str, count: int) -> None:
         dtype = DTYPES.get(kind.rpartition(".")[2].removesuffix("Storage"))
         if dtype is None or "Untyped" in kind:
-            raise Refused(f"its storage {key!r:.40} is a {kind}, which this format has not")
+            raise Refused(f"its storage {key!r:.40} is a {kind}, which this format lacks")
         sizes[key] = dtypes()[dtype].itemsize * count
 
-    # A map, for a read of it gives no more than there is, and makes no room for what a broken length asks for.
+    # A map, since a read of it returns no more than there is, and does not allocate what a broken length declares.
     file = cast(IO[bytes], data)
     if Walk(file, size).pickle() != _LEGACY_MAGIC:
-        raise Refused("it is a pickle, and none that torch.save wrote")
+        raise Refused("it is a pickle, but not one that torch.save wrote")
     begins, walk = [], Walk(file, size, on_storage, stubs=True)
     for _ in range(_LEGACY_PICKLES - 1):
         begins.append(data.tell())
@@ -192,13 +192,13 @@ def _legacy(data: mmap.mmap, size: int) -> Saved:
     begins.append(data.tell())
     system, keys = (unpickled(BytesIO(data[begins[place] : begins[place + 1]]), _nothing) for place in (1, 3))
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-        raise Refused("its list of storages is none")
+        raise Refused("its list of storages is invalid")
     places, at = {}, begins[4]
     for key in keys:
         count = int.from_bytes(data[at : at + 8], "little")
         each = sizes[key] // count if key in sizes and count else 0
         if key in sizes and (each * count != sizes[key] or at + 8 + sizes[key] > size):
-            raise Refused(f"its storage {key!r:.40} is to have {sizes[key]} bytes, and they are not there")
+            raise Refused(f"its storage {key!r:.40} should have {sizes[key]} bytes, but they are missing")
         places[key] = at + 8, sizes.get(key, 0)
         at += 8 + sizes.get(key, 0)
     is_swapped = isinstance(system, dict) and system.get("little_endian") is False
@@ -210,6 +210,6 @@ def _nothing(tensor: SavedTensor) -> None:
 
 
 def _swapped(flat: np.ndarray) -> np.ndarray:
-    """Elements with the other order of bytes; a complex one is two numbers."""
+    """Swap the elements' byte order; a complex element is two numbers."""
     unit = flat.dtype.itemsize // (2 if flat.dtype.kind == "c" else 1)
     return flat.view(f"u{unit}").byteswap().view(flat.dtype)

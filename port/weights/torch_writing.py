@@ -1,6 +1,6 @@
-"""A state dict as ``torch.save`` writes it, a tensor at a time, without torch.
+"""Writes a state dict as ``torch.save`` does, a tensor at a time, without torch.
 
-A zip archive, nothing compressed: ``data.pkl`` is a pickle that rebuilds each tensor from a storage, ``data/0`` and so
+It is an uncompressed zip archive: ``data.pkl`` is a pickle that rebuilds each tensor from a storage, ``data/0`` and so
 on are the storages' bytes. `torch.load` reads it with ``weights_only=True``, and maps it into memory.
 """
 
@@ -32,20 +32,20 @@ STORAGES = {
     "complex64": "ComplexFloat",
     "complex128": "ComplexDouble",
 }
-"""dtype → torch's class of its storage, without ``Storage`` at its end; newer dtypes have none, and lie in bytes."""
+"""dtype → torch's storage class, without ``Storage`` at the end; newer dtypes have none, and are stored as bytes."""
 
 _BOUNDARY = 64
-"""Bytes: where torch lets storages begin."""
+"""Bytes: the alignment of torch's storages."""
 _HEADER = 30
-"""Bytes of a zip entry's header, without the name and what follows it."""
-_PADDING = b"FB"  # the field of a header that PyTorch fills up with
+"""Bytes of a zip entry's header, without the name and the extra field."""
+_PADDING = b"FB"  # the extra field that PyTorch uses for padding
 
 
 def write_torch(path: Path, tensors: Sequence[Tensor]) -> None:
-    """Write one file; tensors that are one in memory are written each for itself.
+    """Write one file; tensors that share memory are written separately.
 
     Raises:
-        BrokenWeights: a dtype that is no weight's; a tensor that is not what it promised to be.
+        BrokenWeights: a dtype that weights cannot have; a tensor that differs from its declaration.
         OSError: the file cannot be written.
     """
     for tensor in tensors:
@@ -61,10 +61,10 @@ def write_torch(path: Path, tensors: Sequence[Tensor]) -> None:
 
 
 def _entry(archive: ZipFile, name: str, size: int = 0) -> ZipInfo:
-    """An entry whose content begins on a boundary."""
+    """An entry with aligned content."""
     entry = ZipInfo(f"archive/{name}")
     entry.file_size = size
-    # What is larger has its sizes in a field of 20 bytes more (zipfile leaves itself 5 % of room).
+    # A large entry has its sizes in an extra field of 20 bytes (zipfile reserves 5 % for itself).
     wide = 20 if size * 1.05 > ZIP64_LIMIT else 0
     begin = archive.fp.tell() + _HEADER + len(entry.filename) + wide + 4  # type: ignore[union-attr]
     padding = -begin % _BOUNDARY
@@ -73,7 +73,7 @@ def _entry(archive: ZipFile, name: str, size: int = 0) -> ZipInfo:
 
 
 def _pickle(tensors: Sequence[Tensor]) -> bytes:
-    """The program, of pickle's protocol 2, that makes the dict: one `torch._utils` call a tensor."""
+    """The program, in pickle's protocol 2, that makes the dict: one `torch._utils` call per tensor."""
     items = b"".join(_text(tensor.name) + _rebuilt(str(number), tensor) for number, tensor in enumerate(tensors))
     return b"\x80\x02" + _ORDERED_DICT + b"(" + items + b"u."
 
@@ -95,7 +95,7 @@ def _rebuilt(key: str, tensor: Tensor) -> bytes:
 
 
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Of an array in C order, in elements."""
+    """The strides of an array in C order, in elements."""
     sizes = [max(size, 1) for size in shape]
     return tuple(int(np.prod(sizes[axis + 1 :], dtype=np.int64)) for axis in range(len(shape)))
 

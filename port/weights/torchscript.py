@@ -1,6 +1,6 @@
-"""The weights of a TorchScript program (``torch.jit.save``): its modules' parameters and buffers. Nothing of it is run.
+"""Reads the weights of a TorchScript program (``torch.jit.save``): parameters and buffers. Nothing of it is run.
 
-The program's source says of each class which attributes are parameters and which buffers, in two lists of names.
+The program's source lists each class's parameters and buffers, in two lists of names.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _CLASS = re.compile(r"^class (\w+)\(Module\):$\s*__parameters__ = (\[.*?\])$\s*_
 
 
 def program_state(root: Stub, code: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The state dict of a program, and what else its modules hold that is a tensor, with the reason it is no weight.
+    """Return a program's state dict, and its modules' other tensors, with the reason why they are not weights.
 
     Args:
         root: the outermost module, as it was unpickled.
         code: the source by file.
 
     Raises:
-        ValueError: a class whose source is missing or is not understood.
+        ValueError: a class whose source is missing or invalid.
     """
     declared = _declared(code)
     state: dict[str, Any] = {}
@@ -41,7 +41,7 @@ def program_state(root: Stub, code: dict[str, str]) -> tuple[dict[str, Any], dic
                 if name in declared[module.kind]:
                     state[full] = value
                 else:
-                    left_out[full] = "a tensor that the TorchScript program keeps: no parameter and no buffer"
+                    left_out[full] = "a tensor that the TorchScript program keeps: neither parameter nor buffer"
     return state, left_out
 
 
@@ -59,5 +59,5 @@ def _names(text: str) -> list[str]:
     try:
         names = ast.literal_eval(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ValueError(f"a list of names in its source is none: {text:.60}") from error
+        raise ValueError(f"a list of names in its source is invalid: {text:.60}") from error
     return [str(name) for name in names]

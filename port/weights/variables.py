@@ -1,4 +1,4 @@
-"""`port.to_flax` and `port.to_torch`: a model's weights as the other framework keeps them, in memory."""
+"""`port.to_flax` and `port.to_torch`: convert a model's weights to the other framework, in memory."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ Variables = dict[str, Any]
 def to_flax(
     source: Any, *, target: Any = None, rename: Rename = None, fold: Shapes | None = None, inputs: Any = None
 ) -> Variables:
-    """A torch model's weights as Flax variables.
+    """Convert a torch model's weights to Flax variables.
 
     Args:
         source: a torch module, its state dict, or a checkpoint file.
         target: the Flax model that they are for: an nnx module, a Linen module (with ``inputs``), or its variables;
-            by default the twins of the module's layers, under torch's names. A state dict or a file needs it.
+            by default the twins of the module's layers, under torch's names. Required for a state dict or a file.
         rename: where names differ: see `port.mapping.between`; or the mapping itself.
         fold: a linear layer's path → (channels, height, width) of the features that are flattened before it.
         inputs: an example input of a Linen module, or a tuple of its arguments.
 
     Returns:
         ``{"params": {…}, "batch_stats": {…}, …}``, nested dicts of numpy arrays in the source's dtypes, bit for bit
-        (a jax array would lose a float64's last bits unless ``jax_enable_x64`` is set). What Flax has no home for
-        (``num_batches_tracked`` with flax's own BatchNorm) is under ``"torch_only"``, for the way back. What ``target``
-        holds as `port.nn.Frozen` is under ``"Frozen"``; without one, frozen parameters are under ``"params"`` like all
-        others, and `port.to_optax` leaves them as they are.
+        (a jax array would lose a float64's last bits unless ``jax_enable_x64`` is set). What has no place in Flax
+        (``num_batches_tracked`` with flax's own BatchNorm) is under ``"torch_only"``, for the way back. The
+        `port.nn.Frozen` variables of ``target`` are under ``"Frozen"``; without a target, frozen parameters are under
+        ``"params"`` like all others, and `port.to_optax` does not change them.
 
     Raises:
         WeightsMismatch: everything that is missing, unexpected or mis-shaped, in one message.
-        NoPair: layers that no pair speaks of.
-        BrokenWeights: a file that cannot be read.
+        NoPair: layers that no pair covers.
+        BrokenWeights: a file cannot be read.
     """
     options = Options(torch=source if is_torch(source) else None, flax=target, rename=rename, fold=fold, inputs=inputs)
     variables: Variables = {}
@@ -64,27 +64,28 @@ def to_torch(
     fold: Shapes | None = None,
     inputs: Any = None,
 ) -> dict[str, torch.Tensor]:
-    """A Flax model's weights as a torch state dict.
+    """Convert a Flax model's weights to a torch state dict.
 
     Args:
-        source: an nnx module, a tree of variables, or a file of them; a file that `port convert` or `port translate`
-            wrote says itself how it is read, and needs none of the rest.
-        like: the torch module that they are for; with it the result loads there with ``strict=True``. What the Flax
-            model has no home for is taken from it.
-        model: the Flax module that a tree of variables belongs to, where there is no ``like``, or with it two readings.
+        source: an nnx module, a tree of variables, or a file of them; a file from `port convert` or `port translate`
+            stores how it is read, and needs none of the rest.
+        like: the torch module that they are for; the result then loads there with ``strict=True``. What has no place in
+            the Flax model is copied from it.
+        model: the Flax module that a tree of variables belongs to, if there is no ``like``, or if it leaves two
+            readings.
         rename: where names differ: from torch's names to Flax's, as for `to_flax`; or the mapping itself.
         fold: as for `to_flax`.
         inputs: an example input of a Linen ``model``.
 
     Returns:
-        torch's keys → tensors, in the source's dtypes; integers in those of ``like``. A state dict does not say what is
-        trained: loading it leaves each parameter's ``requires_grad`` as it is.
+        torch's keys → tensors, in the source's dtypes; integers in those of ``like``. A state dict does not store what
+        is trained: loading it does not change each parameter's ``requires_grad``.
 
     Raises:
         WeightsMismatch: everything that is missing, unexpected or mis-shaped, in one message; or a tensor that does not
             come back as it was converted.
-        NoPair: layers that no pair speaks of.
-        UsageError: a tree of variables, and nothing that tells its layout; a model that is not the file's.
+        NoPair: layers that no pair covers.
+        UsageError: a tree of variables, and nothing that determines its layout; a model that is not the file's.
     """
     from port.weights.torch_arrays import as_torch
 
@@ -103,7 +104,7 @@ def to_torch(
 
 
 def _as_in(module: torch.nn.Module, state: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """A state dict with the keys of a module, in its order, its integers in the module's dtypes."""
+    """A state dict with a module's keys, in its order, with integers in the module's dtypes."""
     from port.weights.torch import with_versions
 
     module = unwrapped(module)
@@ -113,7 +114,7 @@ def _as_in(module: torch.nn.Module, state: dict[str, torch.Tensor]) -> dict[str,
     result = {}
     for key, value in own.items():
         if key not in state:
-            # What Flax has no home for, or no tensor at all.
+            # Without a place in Flax, or not a tensor.
             result[key] = value.clone() if hasattr(value, "clone") else value
         else:
             found = state[key]

@@ -1,4 +1,4 @@
-"""The way from Flax variables back to torch: as the file itself says, as models tell it, or as a person says."""
+"""The way from Flax variables back to torch: by the file's own record, the models, or the user's rules."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from port.weights.record import UNKNOWN, ConversionRecord
 from port.weights.sources import Source
 from port.weights.widening import without_scales
 
-HIDDEN = "a buffer that no state dict of torch's holds: the model makes its own"
-ABSENT = "not in the file, which holds a part of the model"
-HOMELESS = "Flax has no home for it, and the file was made without it: torch's own stays"
+HIDDEN = "a buffer that is not in torch's state dict: the model makes its own"
+ABSENT = "not in the file, which has a part of the model"
+HOMELESS = "it has no place in Flax, and the file was made without it: torch's own is kept"
 SHOWN = 3
 
 
 @dataclass
 class WayBack:
-    """What is carried back, and how.
+    """What is converted back, and how.
 
     Attributes:
         tensors: Flax's variables under their paths, and what was kept for the way back under torch's names.
         mapping: from them to torch's keys.
         missing: torch's keys that are not in the file, with the reason.
-        remarks: what a person should look at.
-        fingerprints: of torch's tensors as they were converted; those that are not in it are not known.
-        hash: of the fingerprints.
-        strict: whether a tensor with another fingerprint is an error: it is read as the file says.
+        remarks: what the user should check.
+        fingerprints: of torch's tensors when they were converted; others are not known.
+        hash: the fingerprints' hash.
+        strict: whether a tensor with another fingerprint is an error, since only the file's record is used.
         others: torch's tensors that came back with another fingerprint.
     """
 
@@ -46,45 +46,45 @@ class WayBack:
     others: list[str] = field(default_factory=list)
 
     def check(self, name: str, fingerprint: str) -> None:
-        """Compare a tensor that came back with the one that was converted.
+        """Compare a tensor that came back with the original one.
 
         Raises:
-            WeightsMismatch: it is another one, and the file alone says how to read it.
+            WeightsMismatch: it differs, and only the file's record says how to read it.
         """
         if self.fingerprints.get(name, fingerprint) in (fingerprint, UNKNOWN):
             return
         self.others.append(name)
         if self.strict:
             raise WeightsMismatch(
-                f"{self.tensors.origin}: {name} does not come back as it was converted: the tensors, or what the file "
-                "says of their conversion, have been changed since. If that is meant, as they were trained on, say how "
+                f"{self.tensors.origin}: {name} does not come back as it was converted: the tensors, or the record "
+                "of their conversion, have been changed since. If that is intended, as after training, define how "
                 "to read them: a mapping file (--mapping, rename=)"
             )
 
     def changed(self) -> list[str]:
-        """A remark on the tensors that came back otherwise than they were converted."""
+        """A remark on the tensors that came back different from when they were converted."""
         if not self.others:
             return []
         return [
-            f"{self.tensors.origin}: {_some(self.others)} came back otherwise than converted (trained on, or broken): "
-            "what the file says of its conversion is of other values"
+            f"{self.tensors.origin}: {_some(self.others)} came back different from when converted (trained, or "
+            "broken): the record of the conversion is of other values"
         ]
 
 
 def way_back(tensors: Source, options: Options) -> WayBack:
-    """How variables go back to torch.
+    """Determine how variables are converted back to torch.
 
-    What a person says (a mapping, a renaming, a fold) is followed; else what the file says of its own conversion, seen
-    to fit the models that are given; else what the models tell.
+    The user's rules (a mapping, a renaming, a fold) come first; then the file's record of its own conversion, checked
+    against the models that are passed; then the models.
 
     Args:
         tensors: Flax's variables.
-        options: the models, as far as they are known, and what a person says.
+        options: the models, as far as they are known, and the user's rules.
 
     Raises:
-        WeightsMismatch: the models and the variables, or what the file says, do not fit together.
-        NoPair: layers that no pair speaks of.
-        UsageError: nothing tells the variables' layout.
+        WeightsMismatch: the models and the variables, or the file's record, contradict each other.
+        NoPair: layers that no pair covers.
+        UsageError: nothing determines the variables' layout.
     """
     torch, flax = options.guides
     rules, fold, partial = options.rules, options.fold, options.partial
@@ -98,7 +98,7 @@ def way_back(tensors: Source, options: Options) -> WayBack:
         return _as_the_file_says(record, variables, kept, torch, flax, partial=partial)
     if options.widen is not None:
         raise UsageError(
-            f"{tensors.origin} does not say itself that it was widened, or is read as something else says: leave the "
+            f"{tensors.origin} does not record that it was widened, or is read by other rules: leave the "
             "dtype to widen to out"
         )
     if torch is None and flax is None and not isinstance(rules, Mapping):
@@ -121,12 +121,12 @@ def way_back(tensors: Source, options: Options) -> WayBack:
             for name in entry.sources
             if name in record.fingerprints
         }
-        result.remarks += _said_otherwise(mapping, record)
+        result.remarks += _contradictions(mapping, record)
     return result
 
 
 def _staying_widened(record: ConversionRecord, origin: str) -> ConversionRecord:
-    """The record of a file as if its quantised weights had been what they were widened to."""
+    """The record of a file as if its quantised weights had been the widened ones."""
     widened = [entry for entry in record.mapping.entries if entry.changes_dtype]
     if not widened:
         raise UsageError(f"{origin} was not widened: leave the dtype to widen to out")
@@ -145,12 +145,12 @@ def _nothing_to_go_by(tensors: Source) -> str:
     model = "--torch module:name or --flax module:name; like= or model="
     if tensors.record is not None:
         return (
-            f"{tensors.origin} says itself how it was converted: leave the renaming or the fold out, or give the model "
+            f"{tensors.origin} records how it was converted: leave the renaming or the fold out, or pass the model "
             f"that they are of ({model})"
         )
     return (
-        f"{tensors.origin}: variables alone do not tell their layout, and nothing is said of their conversion: give a "
-        f"model to go by ({model}), or the mapping"
+        f"{tensors.origin}: variables alone do not determine their layout, and their conversion is not recorded: pass "
+        f"a model ({model}), or the mapping"
     )
 
 
@@ -161,8 +161,8 @@ def _as_the_file_says(
         mapping = checked(record.mapping, torch, flax)
     except (WeightsMismatch, NoPair) as error:
         raise UsageError(
-            f"{variables.origin} says of itself how it was converted, and the model that is given is another:\n"
-            f"{error}\nLeave the model out to go by the file, or say otherwise with a whole mapping (--mapping)"
+            f"{variables.origin} records how it was converted, but the model that is passed is another:\n"
+            f"{error}\nLeave the model out to use the record, or pass a whole mapping instead (--mapping)"
         ) from error
     if record.lacking and (torch is not None or flax is not None) and not partial:
         raise WeightsMismatch(
@@ -207,13 +207,13 @@ def _result(mapping: Mapping, variables: Source, kept: Source, *, partial: bool)
 
 
 def part_of(mapping: Mapping, tensors: Source) -> tuple[Mapping, list[Entry]]:
-    """The entries of which a file with a part of the model has anything, and the others."""
+    """The entries whose sources a file with a part of the model has, and the others."""
     there = tuple(mapping.present(tensors))
     return Mapping(there), [entry for entry in mapping.entries if entry not in set(there)]
 
 
 def _buffers(tensors: Source, flax: Guide | None) -> set[str]:
-    """Flax's buffers, of which a whole mapping may say nothing."""
+    """Flax's buffers, which a whole mapping may leave out."""
     in_file = (name for name, collection in tensors.collections().items() if collection == BUFFER)
     in_model = (name for name, leaf in flax.leaves.items() if leaf.collection == BUFFER) if flax is not None else ()
     in_record = tensors.record.hidden if tensors.record is not None else ()
@@ -221,12 +221,12 @@ def _buffers(tensors: Source, flax: Guide | None) -> set[str]:
 
 
 def _alike(mapping: Mapping, other: Mapping) -> list[Entry]:
-    """The entries that both mappings have: names and moves, whatever is known of their shapes."""
+    """The entries that both mappings have: names and moves, whatever their shapes."""
     there = {(entry.sources, entry.targets, entry.moves) for entry in other.entries}
     return [entry for entry in mapping.entries if (entry.sources, entry.targets, entry.moves) in there]
 
 
-def _said_otherwise(mapping: Mapping, record: ConversionRecord) -> list[str]:
+def _contradictions(mapping: Mapping, record: ConversionRecord) -> list[str]:
     own = {name: entry for entry in record.carried for name in entry.targets}
     alike = set(_alike(mapping, record.mapping))
     different = [
@@ -236,23 +236,23 @@ def _said_otherwise(mapping: Mapping, record: ConversionRecord) -> list[str]:
         return []
     given, files = different[0]
     return [
-        f"what is given says otherwise than the file does of its own conversion, and is followed: {len(different)} "
+        f"what is passed contradicts the file's record of its conversion, and is used: {len(different)} "
         f"of its entries, as {given}; the file: {files}"
     ]
 
 
 def _lost(record: ConversionRecord) -> list[str]:
-    """What the way back cannot give."""
+    """Remarks on what the way back cannot restore."""
     remarks = []
     if record.dtypes:
         before = ", ".join(sorted(set(record.dtypes.values())))
         remarks.append(
-            f"the conversion cast {len(record.dtypes)} tensors from {before}: they come back as they were cast, the "
-            "digits that it cost are gone"
+            f"the conversion cast {len(record.dtypes)} tensors from {before}: they come back as cast, without the lost "
+            "digits"
         )
     if summed := [name for entry in record.carried if entry.sums for name in entry.sources]:
         remarks.append(
-            f"Flax keeps the sum of {_some(summed)}: it comes back as the sum and zeros, the same function and not the "
+            f"Flax keeps the sum of {_some(summed)}: it comes back as the sum and zeros, the same function but not the "
             "same bits"
         )
     if record.renamed is not None:

@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all."""
+"""Writes files and folders atomically."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from port.errors import BrokenWeights, UsageError
 def whole(
     path: Path, *, overwrite: bool, may_replace: Callable[[Path], bool], what: str = "the weights"
 ) -> Iterator[Path]:
-    """A temporary name beside ``path``, to write a file or a folder to; it becomes ``path`` when the block ends.
+    """Yield a temporary path next to ``path``, to write a file or a folder to; it is renamed when the block ends.
 
-    Whoever looks at ``path`` finds what was there before, or all that is new; after an error, or when the process is
-    killed, what was there before. (A folder that replaces a folder takes two renames: between them there is nothing.)
+    Readers of ``path`` find the previous contents, or all of the new; after an error, or when the process is killed,
+    the previous. (A folder that replaces a folder takes two renames: between them there is nothing.)
 
     Args:
         path: the target.
-        overwrite: whether something may be there already.
-        may_replace: says of a folder that is there whether it is a checkpoint, and so may go.
-        what: is written, for messages.
+        overwrite: whether to replace existing contents.
+        may_replace: whether an existing folder is a checkpoint, and so may be replaced.
+        what: what is written, for error messages.
 
     Raises:
-        UsageError: something is there, and may not be overwritten.
-        BrokenWeights: the place cannot be written.
+        UsageError: ``path`` exists, and must not be overwritten.
+        BrokenWeights: ``path`` cannot be written.
     """
     if not overwrite and os.path.lexists(path):
-        raise UsageError(f"{path} is there already: give another name, or say that it may be overwritten")
+        raise UsageError(f"{path} is there already: choose another name, or allow overwriting")
     if path.is_dir() and not may_replace(path):
-        raise UsageError(f"{path} is a folder, and not one that {what} may replace: give another name")
+        raise UsageError(f"{path} is a folder, and not one that {what} may replace: choose another name")
     if (file := next((above for above in path.parents if above.exists() and not above.is_dir()), None)) is not None:
-        raise BrokenWeights(f"{what} cannot be written to {path}: {file} is a file, and no folder")
+        raise BrokenWeights(f"{what} cannot be written to {path}: {file} is a file, not a folder")
     temporary = _beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def whole(
 
 
 def _beside(path: Path) -> Path:
-    """On the same disk, where renaming is one step; hidden; no longer than any file's name may be."""
+    """On the same disk, where renaming is atomic; hidden; no longer than any file's name may be."""
     return path.with_name(f".{path.name[:100]}.{uuid4().hex}")
 
 

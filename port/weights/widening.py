@@ -1,8 +1,8 @@
-"""Weights of eight bits and their scales, widened: ``weight · scale``, a tensor at a time, a part of it where asked.
+"""Widens eight-bit weights by their scales: ``weight · scale``, a tensor at a time, or a part of one.
 
-Read are the layouts of DeepSeek-V3 and transformers (``weight`` of float8 and ``weight_scale_inv``, which multiplies in
-spite of its name: one scale, or one for each block of 128 × 128), of compressed-tensors (``weight_scale``: one, one for
-each row, block or group) and of bitsandbytes (``weight`` of int8 and ``SCB``, each row's largest value).
+Supported are the layouts of DeepSeek-V3 and transformers (``weight`` of float8 and ``weight_scale_inv``, which
+multiplies in spite of its name: one scale, or one per block of 128 × 128), of compressed-tensors (``weight_scale``:
+one, one per row, block or group) and of bitsandbytes (``weight`` of int8 and ``SCB``, each row's largest value).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from port.weights.quantization_config import quantization_config, said_blocks
 from port.weights.sources import Source
 
 MULTIPLIES = ("_scale_inv", "_scale")
-"""What ends a scale's name behind its weight's."""
+"""Endings of a scale's name, after its weight's."""
 ROWS_LARGEST, BY_127 = "SCB", 1 / 127
 OF_ACTIVATIONS = (
     *("input_scale", "output_scale", "activation_scale", "input_scale_ub", "input_zero_point", "output_zero_point"),
     *("k_scale", "v_scale", "q_scale", "weight_format"),
 )
-"""What stands beside quantised weights and says nothing of them."""
+"""Tensors beside quantised weights that do not affect them."""
 ZERO_POINT = "weight_zero_point"
 NOT_READ = {
     ZERO_POINT: "weights that are not around zero",
@@ -38,15 +38,15 @@ NOT_READ = {
 
 
 def widened(source: Source, dtype: str, said: Shape | None = None) -> Source:
-    """Torch's tensors with each quantised weight widened by its scale; the scales are none of them.
+    """Widen each quantised weight of torch's by its scale; the result has no scales.
 
     Args:
         source: torch's state dict.
-        dtype: of the weights that are widened; the others keep their own.
-        said: the blocks that share a scale, where something says them.
+        dtype: the dtype of the widened weights; the others keep their own.
+        said: the blocks that share a scale, if they are defined.
 
     Raises:
-        WeightsMismatch: weights without scales, scales without weights, shapes that do not go together; all of them.
+        WeightsMismatch: weights without scales, scales without weights, shapes that do not match; all of them.
         UsageError: nothing is quantised.
     """
     entries = widening_entries(source, dtype, said)
@@ -63,14 +63,14 @@ def widened(source: Source, dtype: str, said: Shape | None = None) -> Source:
 
 
 def blocks_said_beside(source: Source) -> Shape | None:
-    """The blocks that share a scale, as the ``config.json`` beside a checkpoint says; None where it says nothing."""
+    """The blocks that share a scale, from the ``config.json`` beside a checkpoint; None if it does not define them."""
     return said_blocks(quantization_config(Path(source.origin).parent))
 
 
 def widening_entries(source: Source, dtype: str, said: Shape | None = None) -> dict[str, Entry]:
-    """Of each quantised weight the entry that widens it, from itself and its scale."""
+    """The entry that widens each quantised weight, from itself and its scale."""
     if source.is_flax:
-        raise UsageError(f"{source.origin}: these are Flax variables; torch's weights are what is widened")
+        raise UsageError(f"{source.origin}: these are Flax variables; only torch's weights can be widened")
     found: dict[str, Entry] = {}
     wrong: list[str] = []
     for name in source:
@@ -95,10 +95,10 @@ def widening_entries(source: Source, dtype: str, said: Shape | None = None) -> d
         if info.dtype.name.startswith("float8_e") and name not in known and not name.endswith(ZERO_POINT):
             wrong.append(f"missing: the scale of {name}, which is {info.dtype}")
     if wrong:
-        raise WeightsMismatch(f"{source.origin}: what is quantised cannot be widened:\n  " + "\n  ".join(wrong))
+        raise WeightsMismatch(f"{source.origin}: the quantised weights cannot be widened:\n  " + "\n  ".join(wrong))
     if not found:
         raise UsageError(
-            f"{source.origin} has no weights of eight bits with scales (weight and weight_scale_inv, weight_scale or "
+            f"{source.origin} has no eight-bit weights with scales (weight and weight_scale_inv, weight_scale or "
             "SCB): there is nothing to widen"
         )
     return found
@@ -110,17 +110,17 @@ def scales_in(source: Source) -> list[str]:
 
 
 def with_scales(mapping: Mapping, entries: Table[str, Entry]) -> Mapping:
-    """A mapping of widened weights as one of the quantised ones and their scales.
+    """Convert a mapping of widened weights to one of the quantised weights and their scales.
 
     Args:
         mapping: from torch's keys, with widened weights among them.
-        entries: of `widening_entries`.
+        entries: from `widening_entries`.
     """
     return Mapping(tuple(_with_scales(entry, entries) for entry in mapping.entries), mapping.kept)
 
 
 def without_scales(mapping: Mapping) -> Mapping:
-    """The other way: what `with_scales` was given."""
+    """The inverse of `with_scales`."""
     return Mapping(tuple(map(_without_scales, mapping.entries)), mapping.kept)
 
 
@@ -158,7 +158,7 @@ def _without_scales(entry: Entry) -> Entry:
 
 
 def _weight_of(name: str, source: Source) -> str | None:
-    """The weight that a tensor is the scale of; None where it is none's."""
+    """The weight that a tensor is the scale of; None if it is not a scale."""
     path, _, last = name.rpartition(".")
     if last == ROWS_LARGEST:
         return f"{path}.weight" if path else "weight"
@@ -178,7 +178,7 @@ def _is_zero(name: str, source: Source) -> bool:
 def _entry(weight: str, scale: str, source: Source, dtype: str, said: Shape | None) -> Entry:
     info, told = source.tensors[weight], source.tensors[scale]
     if info.dtype.name not in QUANTISED:
-        raise WeightsMismatch(f"the weight is {info.dtype}, and no number of eight bits that is scaled")
+        raise WeightsMismatch(f"the weight is {info.dtype}, not an eight-bit number with a scale")
     is_largest = scale.endswith(ROWS_LARGEST)
     blocks = blocks_of(info.shape, told.shape, None if is_largest else said)
     factor = BY_127 if is_largest else 1.0

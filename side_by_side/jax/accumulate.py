@@ -1,4 +1,4 @@
-"""Gradient accumulation in JAX: a batch of 64 in microbatches of 4. Alone, and to measure the table below anew:
+"""Gradient accumulation in JAX: a batch of 64 in microbatches of 4. Alone, and to measure the table below again:
 
     python -m side_by_side.jax.accumulate
     python -m side_by_side.jax.accumulate --table
@@ -72,7 +72,7 @@ class Net(nnx.Module):
 
 
 def build(hidden: int = 32, *, batch_norm: bool = False) -> Model:
-    """With weights that numpy draws, the same on both sides; float64 under x64."""
+    """Build it with weights drawn by numpy, the same on both sides; float64 under x64."""
     graphdef, params, stats = nnx.split(Net(hidden, batch_norm), nnx.Param, ...)  # type: ignore[misc]
     random = np.random.default_rng(0)
     for layer in (params.fc1, params.fc2):
@@ -82,7 +82,7 @@ def build(hidden: int = 32, *, batch_norm: bool = False) -> Model:
 
 
 def draw_batch(size: int = 64) -> Batch:
-    """x and labels, these too the same on both sides."""
+    """Draw x and labels, the same on both sides."""
     random = np.random.default_rng(1)
     return jnp.asarray(random.normal(size=(size, FEATURES))), jnp.asarray(random.integers(0, CLASSES, size))
 
@@ -99,18 +99,18 @@ def loss_fn(params: nnx.State, model: Model, batch: Batch) -> tuple[jax.Array, n
 
 
 def gradient(model: Model, batch: Batch) -> Accumulated:
-    """Of one microbatch, or of whatever it is given."""
+    """The gradient of one microbatch, or of any batch."""
     (loss, stats), gradients = jax.value_and_grad(loss_fn, has_aux=True)(model[1], model, batch)
     return loss, gradients, stats
 
 
 def split(batch: Batch, k: int) -> Batch:
-    """(N, …) → (k, N / k, …). Only of parts of one size is the mean of their means the mean of the whole."""
+    """(N, …) → (k, N / k, …). Only for parts of equal size is the mean of their means the mean of the whole."""
     return jax.tree.map(lambda array: array.reshape(k, -1, *array.shape[1:]), batch)
 
 
 def whole(model: Model, batch: Batch, k: int = 1) -> Accumulated:
-    """What each form below has to give."""
+    """The result that each form below must match."""
     return gradient(model, batch)
 
 
@@ -150,7 +150,7 @@ def start(model: Model) -> Accumulated:
 
 
 def add(total: Accumulated, model: Model, part: Batch) -> Accumulated:
-    """The total with one microbatch more, a new value; running statistics go from each microbatch to the next."""
+    """Add one microbatch to the total, a new value; running statistics pass from each microbatch to the next."""
     loss, gradients, stats = total
     more_loss, more, stats = gradient((*model[:2], stats), part)
     return loss + more_loss, jax.tree.map(jnp.add, gradients, more), stats
@@ -174,7 +174,7 @@ def unrolled(model: Model, batch: Batch, k: int) -> Accumulated:
 
 
 def fori_loop(model: Model, batch: Batch, k: int) -> Accumulated:
-    """By index; the network stands in the program once, and each round takes over the memory of the last."""
+    """By index; the program contains the network once, and each round reuses the memory of the last."""
     xs, ys = split(batch, k)
     return mean(jax.lax.fori_loop(0, k, lambda i, total: add(total, model, (xs[i], ys[i])), start(model)), k)
 
@@ -189,7 +189,7 @@ def scan(model: Model, batch: Batch, k: int) -> Accumulated:
 
 
 def vmap(model: Model, batch: Batch, k: int) -> Accumulated:
-    """Right but for running statistics, which move once and not k times; and k gradients are alive at once."""
+    """Right except for running statistics, updated once instead of k times; and k gradients are alive at once."""
     parts = jax.vmap(gradient, in_axes=(None, 0))(model, split(batch, k))
     return jax.tree.map(lambda leaf: leaf.mean(0).astype(leaf.dtype), parts)
 
@@ -209,11 +209,11 @@ def micro_step(
 
 
 def multi_steps(model: Model, batch: Batch, k: int, optimizer: optax.MultiSteps) -> Model:
-    """The model after one update. MultiSteps averages by itself (O18), and in float32 unless told otherwise:
+    """The model after one update. MultiSteps averages itself (O18), and in float32 by default:
 
     optax.MultiSteps(optax.sgd(LR), k, accumulator_dtype=float), made under x64, keeps float64.
     """
-    model = jax.tree.map(jnp.copy, model)  # micro_step takes the buffers of what it is given
+    model = jax.tree.map(jnp.copy, model)  # micro_step donates its arguments' buffers
     opt_state = optimizer.init(model[1])
     for part in zip(*split(batch, k), strict=True):
         model, opt_state = micro_step(model, part, optimizer, opt_state)
@@ -226,7 +226,7 @@ def multi_steps(model: Model, batch: Batch, k: int, optimizer: optax.MultiSteps)
 def data_parallel(model: Model, batch: Batch, k: int, *, sync_every: bool = False) -> Accumulated:
     """Each replica accumulates over its share, in k microbatches; for models without batch statistics.
 
-    In shard_map the gradient by replicated params is summed over the replicas by itself (D2), here in every round.
+    In shard_map the gradient by replicated params is summed over the replicas automatically (D2), here in every round.
     Cast to varying, each replica's params have a gradient of their own, until pmean: that is torch's no_sync().
     """
     graphdef, params, stats = model

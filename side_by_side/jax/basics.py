@@ -6,8 +6,8 @@ Its PyTorch twin does the same twelve; read them beside each other, and run both
 
     port diff basics
 
-Each function returns what it shows as plain numbers and words, and main() prints them. Where there is an error, its
-name stands in the place of a result: PyTorch may do otherwise there.
+Each function returns its results as plain numbers and words, and main() prints them. An error is shown by its name
+in place of a result: PyTorch may do otherwise there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def draw(*shape: int, seed: int = 0) -> jax.Array:
 
 
 def attempt(function: Callable[..., Any], *args: Any) -> Any:
-    """What it gives, in plain numbers, or the name of the error that it raises."""
+    """Return the result as plain numbers, or the name of the error that is raised."""
     try:
         return function(*args).tolist()
     except Exception as error:
@@ -109,7 +109,7 @@ def f(x: jax.Array) -> jax.Array:
 
 
 def derivatives(at: float) -> dict[str, list[float]]:
-    """The first three of f. There is no tape, and an array knows nothing of its past: grad makes functions."""
+    """The first three derivatives of f. There is no tape, and an array has no history: grad makes functions."""
     x = jnp.array(at)
     nested, derivative = [], f
     for _ in range(3):

@@ -1,9 +1,9 @@
-"""Checkpoints in JAX: all that the next step begins with, in a folder of Orbax. Alone, to see it:
+"""Checkpoints in JAX: everything that the next step needs, in a folder of Orbax. Alone, to see it:
 
     python -m side_by_side.jax.checkpoint
 
-Besides it a run needs only what its config says already: the order of the samples and the keys of dropout are
-functions of the seed and the step.
+Otherwise a run needs only its config: the order of the samples and the keys of dropout are functions of the seed and
+the step.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ SUFFIX = ".checkpoint"
 
 # %% Saving
 def save_checkpoint(path: Path, step: int, state: Any) -> None:
-    """Save what ``step``, the next one, begins with; it takes the place of an earlier checkpoint.
+    """Save what ``step``, the next one, needs; it replaces an earlier checkpoint.
 
     The step's folder is there whole or not at all, and the earlier one goes after that: a process that is killed in
     here leaves one of the two. Of several processes one saves: it waits for no other.
 
     Args:
-        path: the folder; it is made if it is not there.
-        step: how many steps have been made.
+        path: the folder; it is created if it is missing.
+        step: the number of steps made.
         state: any tree of arrays, each whole on this process: the parameters, the running statistics, the optimizer's
             state. The learning rate is a function of the step.
     """
     path.mkdir(parents=True, exist_ok=True)
     with opened(path, to_save=True) as manager:
-        if step in manager.all_steps():  # of an earlier run, whose place this one takes
+        if step in manager.all_steps():  # of an earlier run, which this one replaces
             manager.delete(step)
         manager.save(step, args=ocp.args.StandardSave(jax.device_get(state)), force=True)
 
 
 # %% Restoring
 def latest_step(path: Path, *, together: bool = False) -> int | None:
-    """The step that the checkpoint at ``path`` goes on with; None where there is none."""
+    """The step at which the checkpoint at ``path`` resumes; None if there is none."""
     if not path.is_dir():
         return None
     with opened(path, together=together) as manager:
@@ -54,7 +54,7 @@ def latest_step(path: Path, *, together: bool = False) -> int | None:
 
 
 def restore_checkpoint(path: Path, like: Any, *, together: bool = False) -> tuple[int, Any]:
-    """The checkpoint, in the tree, with the dtypes and on the devices of ``like``, a state made as for a new run.
+    """Load the checkpoint into the tree of ``like``, a state made as for a new run, with its dtypes and devices.
 
     Args:
         path: the folder.
@@ -62,16 +62,16 @@ def restore_checkpoint(path: Path, like: Any, *, together: bool = False) -> tupl
         together: whether all processes call this, and wait for one another.
 
     Returns:
-        the next step, and the state.
+        The next step, and the state.
 
     Raises:
         UsageError: there is no checkpoint at ``path``.
-        BrokenWeights: what is there is no checkpoint, or not whole.
-        WeightsMismatch: it is one of another model or optimizer; names what differs.
+        BrokenWeights: the checkpoint is invalid, or incomplete.
+        WeightsMismatch: the checkpoint is of another model or optimizer; names what differs.
     """
     step = latest_step(path, together=together)
     if step is None:
-        raise UsageError(f"there is no checkpoint at {path}: name the run that was begun, or begin anew")
+        raise UsageError(f"there is no checkpoint at {path}: pass the path of the existing run, or start anew")
     try:
         with opened(path, together=together) as manager:
             metadata = manager.item_metadata(step)
@@ -95,7 +95,7 @@ def opened(path: Path, *, to_save: bool = False, together: bool = False) -> ocp.
     options = ocp.CheckpointManagerOptions(
         max_to_keep=1,
         create=False,
-        cleanup_tmp_directories=to_save,  # what a kill left; not while another process may be saving
+        cleanup_tmp_directories=to_save,  # left by a kill; not while another process may be saving
         enable_async_checkpointing=False,
         multiprocessing_options=processes,
     )
@@ -105,7 +105,7 @@ def opened(path: Path, *, to_save: bool = False, together: bool = False) -> ocp.
 
 # %% What fits
 def contents_of(state: Any) -> dict[str, str]:
-    """What there is to save, by name. A schedule has no state: it is a function of the step."""
+    """What to save, by name. A schedule has no state: it is a function of the step."""
     leaves = jax.tree_util.tree_leaves_with_path(state)
     return {keystr(path, simple=True, separator="."): f"{leaf.dtype} {tuple(leaf.shape)}" for path, leaf in leaves}
 
@@ -117,14 +117,14 @@ def check_fit(path: Path, saved: dict[str, str], wanted: dict[str, str]) -> None
             f"{name} is {saved.get(name, 'missing')}, here {wanted.get(name, 'missing')}" for name in differing
         ]
         more = f"; and {len(described) - 10} more" if len(described) > 10 else ""
-        raise WeightsMismatch(f"{path} is the checkpoint of another run: in it {'; '.join(described[:10])}{more}")
+        raise WeightsMismatch(f"{path} is the checkpoint of another run: it has {'; '.join(described[:10])}{more}")
 
 
-# %% Saving, and going on
+# %% Saving, and resuming
 
 
 def main() -> None:
-    """Six updates, and three that go on from a checkpoint of the first three: the same weights, bit for bit."""
+    """Six updates, and three that resume from a checkpoint of the first three: the same weights, bit for bit."""
     jax.config.update("jax_enable_x64", True)
     optimizer = optax.adam(0.1)
 
@@ -152,7 +152,7 @@ def main() -> None:
             whole = update(whole, drawn(step))
         first, resumed = restore_checkpoint(path, like=begin())
         for step in range(first, 6):
-            print(f"step {step}, gone on from {latest_step(path)}")
+            print(f"step {step}, resumed from {latest_step(path)}")
             resumed = update(resumed, drawn(step))
 
     kernel = whole[0]["kernel"]

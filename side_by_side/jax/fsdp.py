@@ -2,9 +2,9 @@
 
     python -m side_by_side.jax.fsdp --replicas 4
 
-Its PyTorch twin prints the same numbers. What data parallelism is, `parallel.py` shows.
+Its PyTorch twin prints the same numbers. `parallel.py` shows what data parallelism is.
 
-Under pmap every replica holds all parameters, gradients and moments. Here it holds one N-th of each:
+Under pmap every replica holds all parameters, gradients and moments. Here it holds 1/N of each:
 
 | | replicated | sharded |
 |---|---|---|
@@ -92,7 +92,7 @@ def whole(params: Any) -> dict[str, Any]:
 def train(
     model: Net, x: np.ndarray, y: np.ndarray, mesh: Mesh, *, clip: float = float("inf"), microbatches: int = 1
 ) -> dict[str, Any]:
-    """Some updates by Adam: the loss and the gradients' norm before each, and the parameters behind them."""
+    """Some updates by Adam: the loss and the gradients' norm before each, and the parameters after them."""
     graphdef, params = nnx.split(model)
     optimizer = optax.adam(LR)
     kept = shard(params, mesh), shard(jax.eval_shape(optimizer.init, params), mesh)
@@ -143,7 +143,7 @@ def accumulate(params: Any, graphdef: Any, x: jax.Array, y: jax.Array, shardings
 
 
 def bytes_on_a_device(model: Net, x: np.ndarray, y: np.ndarray, shardings: Any) -> dict[str, int]:
-    """What a device holds under Adam: parameters, their gradients (inside the step), and two moments of each."""
+    """A device's bytes under Adam: parameters, their gradients (inside the step), and two moments of each."""
     graphdef, params = nnx.split(model)
     params = jax.device_put(params, shardings)
     gradients = jax.jit(jax.grad(loss_fn), static_argnums=1, out_shardings=shardings)(params, graphdef, x, y)
@@ -165,7 +165,7 @@ def bytes_on_a_device(model: Net, x: np.ndarray, y: np.ndarray, shardings: Any) 
 def clipped(model: Net, x: np.ndarray, y: np.ndarray, mesh: Mesh) -> dict[str, dict[str, Any]]:
     """The gradients, clipped by the norm of all, and by each replica for itself: by its own part's norm (D25).
 
-    Parts that are scaled by different factors are no gradient of anything, and nobody says a word. Under jit the norm
+    Parts that are scaled by different factors are not the gradient of anything, and nothing warns. Under jit the norm
     is that of all parts. Inside shard_map an array is the device's part, and so is its norm: sum its square by psum.
     """
     clip = CLIP / 2

@@ -162,7 +162,7 @@ def plot_fit(points: Points, params: Params, path: Path) -> None:
 
 
 def run(replicas: int, steps: int, plot: Path | None) -> None:
-    """All of it, from one process: the arrays before, the updates, the arrays after, the fit."""
+    """The whole run, from one process: the arrays before, the updates, the arrays after, the fit."""
     points, params = draw_points(seed=0), init_params(seed=0)
     describe("xs, drawn", points.xs)
     describe("weight, drawn", params.weight)

@@ -53,7 +53,7 @@ def formats() -> dict[str, tuple[float, float, float]]:
 
 
 def lost_updates(dtype: jnp.dtype, update: float, steps: int) -> float:
-    """What becomes of a weight of 1 that is given the same update again and again.
+    """What becomes of a weight of 1 that gets the same update again and again.
 
     Between 1 and 2 bfloat16's numbers are 2⁻⁷ apart. Less than half of that is rounded away, every time.
     """
@@ -115,7 +115,7 @@ def init_weights(seed: int) -> dict[str, np.ndarray]:
 
 
 class MLP(nnx.Module):
-    """64 → 128 → 128 → 10, with a norm behind the first layer. Each layer is told both dtypes.
+    """64 → 128 → 128 → 10, with a norm after the first layer. Each layer has both dtypes as arguments.
 
     Without dtype= a layer takes the wider one of its input's and its weights': float32, and nothing is mixed.
     """
@@ -175,7 +175,7 @@ def dtypes() -> dict[str, str]:
 def loss_fn(model: MLP, batch: Batch, precision: Precision) -> jax.Array:
     """The mean cross entropy, (), in the dtype of the weights.
 
-    In it layers round what they are given, weights too, on their way into the product: dtype= does.
+    In mixed precision layers round their inputs, weights too, before the product: dtype= does.
     """
     images, labels = batch
     logits = model(images.astype(precision.weights))
@@ -243,7 +243,7 @@ def lost_gradients(scale: float) -> float:
 def scaled_update(model: MLP, optimizer: nnx.Optimizer, batch: Batch, scale: float) -> tuple[jax.Array, bool, float]:
     """A step as torch.amp.GradScaler makes it, written out: the loss, whether it was made, and the next scale.
 
-    Where a gradient is inf or nan the weights stay, and the scale is halved. GradScaler also doubles it behind 2000
+    Where a gradient is inf or nan the weights stay, and the scale is halved. GradScaler also doubles it after 2000
     steps that were made; so does flax.training.dynamic_scale. Inside of jit the `if` is a jax.lax.cond.
     """
     loss, gradients = scaled_gradients(model, batch, MIXED_FLOAT16, scale)

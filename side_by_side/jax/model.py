@@ -1,4 +1,4 @@
-"""Three models in JAX and Flax. Alone, to see what each takes and gives:
+"""Three models in JAX and Flax. Alone, to see their inputs and outputs:
 
     python -m side_by_side.jax.model
 
@@ -68,7 +68,7 @@ class MLPByHand(nnx.Module):
 
 
 class MLP(nnx.Module):
-    """features → 512 → 512 → classes, with dropout behind each hidden layer."""
+    """features → 512 → 512 → classes, with dropout after each hidden layer."""
 
     def __init__(self, sizes: list[int], dropout: float, *, param_dtype: jnp.dtype, rngs: nnx.Rngs) -> None:
         drawn: Any = {"kernel_init": torch_kernel(), "param_dtype": param_dtype, "rngs": rngs}
@@ -170,7 +170,7 @@ def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
     return optax.softmax_cross_entropy_with_integer_labels(logits, labels)
 
 
-# %% What each takes and gives
+# %% Inputs and outputs
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""A model of one's own in Flax, trained by our trainer. Alone, to see what one takes and gives:
+"""A user's own model in Flax, trained by our trainer. Alone, to see its inputs and outputs:
 
     python -m side_by_side.jax.own
 
@@ -47,12 +47,12 @@ class OnImages:
 
 
 def mapping_beside(config: Config) -> Path | None:
-    """NAME.mapping.toml beside NAME.py, which says where each tensor of the original is; None where there is none."""
+    """NAME.mapping.toml next to NAME.py, with the mapping from the original; None if there is none."""
     return beside(config.jax_model, ".mapping.toml")
 
 
 def _axes(config: Config) -> tuple[int, ...]:
-    """How (N, H, W, C) becomes what the model takes."""
+    """The axis order from (N, H, W, C) to the model's input."""
     path = beside(config.jax_model, ".safetensors")
     order = [0, 2, 3, 1]
     if path is not None:
@@ -66,12 +66,12 @@ def build_own(config: Config, param_dtype: Any = jnp.float32) -> nnx.Module:
     """The user's model with weights that its own code draws.
 
     Raises:
-        UsageError: it cannot be found or built, or does not go with the dataset.
+        UsageError: it cannot be found or built, or does not fit the dataset.
     """
     assert config.jax_model is not None
     cls = found(config.jax_model, "--jax-model")
     if not isinstance(cls, type) or not issubclass(cls, nnx.Module):
-        raise UsageError(f"--jax-model: {config.jax_model} is no class of flax.nnx.Module")
+        raise UsageError(f"--jax-model: {config.jax_model} is not a flax.nnx.Module class")
     told = arguments(config.jax_kwargs, "--jax-kwargs")
     given = {"rngs": nnx.Rngs(config.seed), "param_dtype": param_dtype}
     taken = inspect.signature(cls.__init__).parameters
@@ -85,11 +85,11 @@ def build_own(config: Config, param_dtype: Any = jnp.float32) -> nnx.Module:
             f"--jax-model: {config.jax_model} cannot be built {so}: {error}\n{advice(cls, '--jax-kwargs')}"
         ) from error
     without_streams(model)  # all that it draws comes from the step's key
-    _see_that_it_fits(config, model)
+    _check_fit(config, model)
     return model
 
 
-def _see_that_it_fits(config: Config, model: nnx.Module) -> None:
+def _check_fit(config: Config, model: nnx.Module) -> None:
     assert config.jax_model is not None
     _widen(model)
     info = dataset_info(config.dataset)
@@ -112,7 +112,7 @@ def _widen(model: Any) -> None:
     nnx.update(model, nnx.from_flat_state([(path, v[...].astype(model.image_dtype)) for path, v in other]))
 
 
-# %% What one takes and gives
+# %% Inputs and outputs
 
 
 def main() -> None:
@@ -126,7 +126,7 @@ def main() -> None:
 
 
 class Small(nnx.Module):
-    """One layer, as somebody has it."""
+    """One layer, as a user may write it."""
 
     def __init__(self, *, rngs: nnx.Rngs) -> None:
         self.conv = nnx.Conv(1, 10, (3, 3), padding="VALID", rngs=rngs)

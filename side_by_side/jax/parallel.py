@@ -36,7 +36,7 @@ LR, UPDATES = 0.1, 3
 
 
 def start(replicas: int) -> None:
-    """Say how many devices before JAX's backend starts: later is too late. It wins over a count in XLA_FLAGS (D9)."""
+    """Set the number of devices before JAX's backend starts, not later. It overrides a count in XLA_FLAGS (D9)."""
     jax.config.update("jax_num_cpu_devices", replicas)  # of the CPU alone
     jax.config.update("jax_enable_x64", True)
     if jax.device_count() < replicas:
@@ -170,7 +170,7 @@ class Net(nnx.Module):
 
 
 def loss_fn(params: nnx.State, graphdef: Any, x: jax.Array, y: jax.Array) -> jax.Array:
-    """The mean squared error over the samples that it is given: x (n, features), y (n, 1)."""
+    """The mean squared error over its samples: x (n, features), y (n, 1)."""
     return ((nnx.merge(graphdef, params)(x) - y) ** 2).mean()
 
 

@@ -1,4 +1,4 @@
-"""The processes that share a run, in JAX: finding one another, and seeing that all were told the same. Alone:
+"""The processes that share a run, in JAX: finding one another, and comparing their configurations. Alone:
 
 python -m side_by_side.jax.processes
 """
@@ -21,7 +21,7 @@ from port.errors import UsageError
 from side_by_side.config import Config
 from side_by_side.jax.replicas import Pmap, Replicas, Sharding, ShardMap
 from side_by_side.jax.sharded_replicas import FullySharded
-from side_by_side.ranks import check_the_same, told
+from side_by_side.ranks import check_the_same, fingerprints
 
 # %% Finding one another
 
@@ -41,7 +41,7 @@ def joined(config: Config, platform: str | None = None) -> Iterator[Replicas]:
         _find_the_others(config)
     there = len(local_devices(platform))
     if there < config.devices:
-        raise UsageError(f"{config.devices} devices are wanted, JAX has {there} here: take --devices {there}")
+        raise UsageError(f"{config.devices} devices are configured, but JAX has {there} here: choose --devices {there}")
     _check_as_many(platform)
     forms = {"pmap": Pmap, "shard-map": ShardMap, "sharding": Sharding, "fsdp": FullySharded}
     form = forms[config.parallel] if config.replicas > 1 else Replicas
@@ -57,19 +57,19 @@ def local_devices(platform: str | None) -> list[jax.Device]:
     try:
         return jax.local_devices(backend=platform)
     except RuntimeError:
-        raise UsageError("JAX sees no GPU here; take --device auto or cpu (and --proof-device cpu)") from None
+        raise UsageError("JAX sees no GPU here; choose --device auto or cpu (and --proof-device cpu)") from None
 
 
-# %% Told the same
+# %% The same configuration
 
 
 def check_the_others(replicas: Replicas, weights: Any, first_step: int) -> None:
-    """Compare what every process was told.
+    """Compare every process's configuration.
 
     Raises:
         UsageError: they differ; names the processes.
     """
-    mine = told(replicas.config, map(np.asarray, jax.tree.leaves(weights)), first_step)
+    mine = fingerprints(replicas.config, map(np.asarray, jax.tree.leaves(weights)), first_step)
     everybody = [mine]
     if replicas.processes > 1:
         bits = {what: np.frombuffer(digest, np.uint8) for what, digest in mine.items()}
@@ -158,7 +158,7 @@ def _check_as_many(platform: str | None) -> None:
 
 
 def main() -> None:
-    """One process, which agrees with itself; and what is said where others are wanted that were not started."""
+    """One process, which agrees with itself; and the error if others are configured that were not started."""
     with joined(Config()) as replicas:
         weights = {"kernel": np.ones((3, 2))}
         check_the_others(replicas, weights, first_step=0)

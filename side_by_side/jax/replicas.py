@@ -3,7 +3,7 @@
 `side_by_side/jax/parallel.py` explains the forms; here they are what the trainer needs of them. A train step is
 written once. Between its local part and its update it calls what a form says about `local`, `mean` and `first`.
 
-Alone, to see which samples they are given: python -m side_by_side.jax.replicas
+Alone, to see their samples: python -m side_by_side.jax.replicas
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from side_by_side.ranks import Rank
 REPLICA = "replica"  # the mapped axis
 
 
-# %% What a step is given
+# %% The inputs of a step
 
 
 class Batch(NamedTuple):
-    """What a step is given: the samples that it sees, microbatch by microbatch."""
+    """The inputs of a step: the samples that it sees, microbatch by microbatch."""
 
     images: Any  # (microbatches, n, H, W, C) uint8; numpy's until they are on a device
     labels: Any  # (microbatches, n) int32
-    rows: Any  # (microbatches, n) int32: their places in the batch that dropout masks are drawn for; None: all of it
+    rows: Any  # (microbatches, n) int32: their positions in the batch that dropout masks are drawn for; None: all of it
     real: Any  # (microbatches, n) bool: False fills up an uneven batch; None where nothing does
 
 
 class Sizes(NamedTuple):
-    """What a step needs to know of the batch as a whole; static, as shapes come of it."""
+    """What a step needs to know about the whole batch; static, as shapes come of it."""
 
     batch: int  # samples in the global batch
     masks: int  # samples that dropout masks are drawn for
@@ -126,7 +126,7 @@ class Replicas(Rank):
         return key
 
     def finish(self, measured: dict[str, jax.Array]) -> None:
-        """Called behind every update; waits for it only where the devices are one CPU's.
+        """Called after every update; waits for it only if the devices are one CPU's.
 
         Virtual devices share few threads. With several updates under way, one may hold the threads that another's
         all-reduce waits for, and both wait forever (seen: jax 0.10.2, pmap, 4 devices on 2 cores).
@@ -135,7 +135,7 @@ class Replicas(Rank):
             jax.block_until_ready(measured["loss"])
 
 
-# %% Of this side alone
+# %% Only on this side
 
 
 class _Mapped(Replicas):
@@ -227,10 +227,10 @@ class ShardMap(_OnMesh, _Mapped):
 
 
 class Sharding(_OnMesh):
-    """jax.jit over a sharded batch: one device's step, as it stands; batch statistics are the whole batch's (D5)."""
+    """jax.jit over a sharded batch: one device's step, unchanged; batch statistics are the whole batch's (D5)."""
 
 
-# %% Which samples each is given
+# %% The samples of each
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""A training script of one's own, in JAX, made comparable. With its PyTorch twin, and a verdict:
+"""A user's own training script, in JAX, made comparable. With its PyTorch twin, and a verdict:
 
     port train --torch-script side_by_side/pytorch/script.py --jax-script side_by_side/jax/script.py -- --steps 200
 

@@ -2,8 +2,8 @@
 
     python -m side_by_side.jax.sharded_checkpoint
 
-Nobody gathers the state, nobody reads more than its part, and another number of devices may go on: what each reads is
-cut out of what was written.
+No process gathers the state or reads more than its part, and another number of devices may resume: each reads its
+part of what was written.
 """
 
 from __future__ import annotations
@@ -29,49 +29,49 @@ SUFFIX = ".checkpoint"
 
 # %% Saving
 def save_checkpoint(path: Path, step: int, state: Any) -> None:
-    """Save what ``step``, the next one, begins with, in an earlier checkpoint's place. All processes call it.
+    """Save what ``step``, the next one, needs, replacing an earlier checkpoint. All processes call it.
 
     The step's folder has its name when all processes have written, and the earlier one goes after that: a process that
     is killed in here leaves one of the two.
 
     Args:
-        path: the folder; it is made if it is not there.
-        step: how many steps have been made.
+        path: the folder; it is created if it is missing.
+        step: the number of steps made.
         state: any tree of sharded arrays: the parameters, the running statistics, the optimizer's state. The learning
             rate is a function of the step.
     """
     path.mkdir(parents=True, exist_ok=True)
     with opened(path, to_save=True, together=True) as manager:
-        if step in manager.all_steps():  # of an earlier run, whose place this one takes
+        if step in manager.all_steps():  # of an earlier run, which this one replaces
             manager.delete(step)
         manager.save(step, args=ocp.args.StandardSave(state), force=True)
 
 
 # %% Restoring
 def latest_step(path: Path) -> int | None:
-    """The step that the checkpoint at ``path`` goes on with; None where there is none."""
+    """The step at which the checkpoint at ``path`` resumes; None if there is none."""
     return checkpoint.latest_step(path, together=True)
 
 
 def restore_checkpoint(path: Path, like: Any) -> tuple[int, Any]:
-    """The checkpoint, in the tree, with the dtypes and the shardings of ``like``, a state made as for a new run.
+    """Load the checkpoint into the tree of ``like``, a state made as for a new run, with its dtypes and shardings.
 
     Returns:
-        the next step, and the state.
+        The next step, and the state.
 
     Raises:
         UsageError: there is no checkpoint at ``path``.
-        BrokenWeights: what is there is no checkpoint, or not whole.
-        WeightsMismatch: it is one of another model or optimizer; names what differs.
+        BrokenWeights: the checkpoint is invalid, or incomplete.
+        WeightsMismatch: the checkpoint is of another model or optimizer; names what differs.
     """
     return checkpoint.restore_checkpoint(path, like, together=True)
 
 
-# %% Saving, and going on
+# %% Saving, and resuming
 
 
 def updates(devices: int, folder: str) -> None:
-    """Six updates by two devices, and three that go on from their checkpoint of the first three; by two, or by one."""
+    """Six updates by two devices, and three that resume from their checkpoint of the first three; by two, or by one."""
     mesh = Mesh(np.array(jax.devices()[:devices]), ("fsdp",))
     path = Path(folder) / "checkpoint"
     optimizer = optax.adam(0.1)
@@ -107,7 +107,7 @@ def updates(devices: int, folder: str) -> None:
     kernel, kernel_resumed = (np.asarray(params["kernel"]) for params, _ in (whole, resumed))
     if devices > 1:
         print("the same bits:", np.array_equal(kernel, kernel_resumed))
-    print(f"weight, gone on by {devices}:", *(f"{value:.12f}" for value in kernel_resumed.T.flatten().tolist()))
+    print(f"weight, resumed by {devices}:", *(f"{value:.12f}" for value in kernel_resumed.T.flatten().tolist()))
 
 
 def main() -> None:

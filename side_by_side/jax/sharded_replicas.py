@@ -67,7 +67,7 @@ class FullySharded(Sharding):
         )
 
     def replicate(self, state: Any) -> Any:
-        """Leave each device its part of every array: of the optimizer's too, which have the parameters' shapes.
+        """Shard every array over the devices: the optimizer's too, which have the parameters' shapes.
 
         Raises:
             UsageError: the devices divide no axis of any array, so that each would hold all of them.
@@ -78,7 +78,7 @@ class FullySharded(Sharding):
             fewer = max(n for n in range(1, devices) if max(largest.shape) % n == 0)
             raise UsageError(
                 f"{devices} devices divide no axis of the model's parameters, the largest of which has the shape "
-                f"{tuple(largest.shape)}: with --parallel fsdp take as many devices as divide one of its axes, "
+                f"{tuple(largest.shape)}: with --parallel fsdp choose a number of devices that divides an axis, "
                 f"{fewer} for example"
             )
         return jax.tree.map(lambda x: jax.device_put(np.asarray(x), self._sharding_of(x)), state)

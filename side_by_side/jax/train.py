@@ -222,7 +222,7 @@ def computing(config: Config, precision: str) -> Iterator[jax.Device]:
     float64 exists only under x64, and each of these settings ends with the block.
 
     Raises:
-        UsageError: a GPU was asked for and there is none.
+        UsageError: a GPU was requested, but there is none.
     """
     device = local_devices(config.platform_for(precision))[0]
     exact = "highest" if config.matmul_precision_for(precision) == "highest" else None
@@ -231,7 +231,7 @@ def computing(config: Config, precision: str) -> Iterator[jax.Device]:
 
 
 def describe(config: Config, precision: str, device: jax.Device) -> dict[str, Any]:
-    """What the record says of where and how this run was computed."""
+    """Where and how this run was computed, for the record."""
     return {
         "side": "jax",
         "precision": precision,

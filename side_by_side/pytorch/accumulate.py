@@ -1,4 +1,4 @@
-"""Gradient accumulation in PyTorch: a batch of 64 in microbatches of 4. Alone, and to measure the table below anew:
+"""Gradient accumulation in PyTorch: a batch of 64 in microbatches of 4. Alone, and to measure the table below again:
 
     python -m side_by_side.pytorch.accumulate
     python -m side_by_side.pytorch.accumulate --table
@@ -61,7 +61,7 @@ class Net(nn.Module):
 
 
 def build(hidden: int = 32, *, batch_norm: bool = False) -> Net:
-    """With weights that numpy draws, the same on both sides; float64."""
+    """Build it with weights drawn by numpy, the same on both sides; float64."""
     net, random = Net(hidden, batch_norm).double(), np.random.default_rng(0)
     for layer in (net.fc1, net.fc2):
         layer.weight.data = torch.tensor(random.normal(size=layer.weight.shape[::-1]).T / 5)
@@ -70,7 +70,7 @@ def build(hidden: int = 32, *, batch_norm: bool = False) -> Net:
 
 
 def draw_batch(size: int = 64) -> Batch:
-    """x and labels, these too the same on both sides."""
+    """Draw x and labels, the same on both sides."""
     random = np.random.default_rng(1)
     return torch.from_numpy(random.normal(size=(size, FEATURES))), torch.from_numpy(random.integers(0, CLASSES, size))
 
@@ -84,18 +84,18 @@ def loss_fn(model: nn.Module, batch: Batch) -> Tensor:
 
 
 def gradient(model: nn.Module, batch: Batch) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Of one microbatch, or of whatever it is given: beside the model, where backward() would add it to .grad."""
+    """The gradient of one microbatch, or of any batch: beside the model, where backward() would add it to .grad."""
     loss = loss_fn(model, batch)
     return loss.detach(), torch.autograd.grad(loss, tuple(model.parameters()))
 
 
 def split(batch: Batch, k: int) -> Batch:
-    """(N, …) → (k, N / k, …). Only of parts of one size is the mean of their means the mean of the whole."""
+    """(N, …) → (k, N / k, …). Only for parts of equal size is the mean of their means the mean of the whole."""
     return batch[0].unflatten(0, (k, -1)), batch[1].unflatten(0, (k, -1))
 
 
 def whole(model: nn.Module, batch: Batch, k: int = 1) -> Tensor:
-    """What each form below has to give: the loss, and the gradients in .grad."""
+    """The result that each form below must match: the loss, and the gradients in .grad."""
     model.zero_grad()
     loss = loss_fn(model, batch)
     loss.backward()
@@ -143,7 +143,7 @@ def start(model: nn.Module) -> Tensor:
 
 
 def add(total: Tensor, model: nn.Module, part: Batch) -> Tensor:
-    """One microbatch more: backward() adds to .grad; running statistics go from each microbatch to the next."""
+    """Add one microbatch: backward() adds to .grad; running statistics pass from each microbatch to the next."""
     loss = loss_fn(model, part)
     loss.backward()
     return total + loss.detach()
@@ -158,7 +158,7 @@ def mean(total: Tensor, model: nn.Module, k: int) -> Tensor:
 
 
 def unrolled(model: nn.Module, batch: Batch, k: int) -> Tensor:
-    """The loop that everyone writes: loss / k, as backward() sums (O18). There is no program that could grow."""
+    """The usual loop: loss / k, as backward() sums (O18). There is no program that could grow."""
     total = start(model)
     for part in zip(*split(batch, k), strict=True):
         loss = loss_fn(model, part) / k
@@ -191,7 +191,7 @@ def scan(model: nn.Module, batch: Batch, k: int) -> Tensor:
 
 
 def vmap(model: nn.Module, batch: Batch, k: int) -> Tensor:
-    """Right but for running statistics, which move once and not k times; and k gradients are alive at once."""
+    """Right except for running statistics, updated once instead of k times; and k gradients are alive at once."""
     stats = {name: buffer.expand(k, *buffer.shape).clone() for name, buffer in model.named_buffers()}
     params = {name: parameter.detach() for name, parameter in model.named_parameters()}
 

@@ -6,8 +6,8 @@ Its JAX twin does the same twelve; read them beside each other, and run both:
 
     port diff basics
 
-Each function returns what it shows as plain numbers and words, and main() prints them. Where there is an error, its
-name stands in the place of a result: JAX may do otherwise there, and say nothing.
+Each function returns its results as plain numbers and words, and main() prints them. An error is shown by its name
+in place of a result: JAX may do otherwise there, and say nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
 
 
 def attempt(function: Callable[..., Any], *args: Any) -> Any:
-    """What it gives, in plain numbers, or the name of the error that it raises."""
+    """Return the result as plain numbers, or the name of the error that is raised."""
     try:
         return function(*args).tolist()
     except Exception as error:
@@ -108,7 +108,7 @@ def f(x: Tensor) -> Tensor:
 
 
 def derivatives(at: float) -> dict[str, list[float]]:
-    """The first three of f. By the tape: a tensor knows what it was computed from; or of functions, as in JAX."""
+    """The first three derivatives of f: by the tape, as a tensor knows its history; or of functions, as in JAX."""
     x = torch.tensor(at, dtype=torch.float64, requires_grad=True)
     by_tape, nested, value, derivative = [], [], f(x), f
     for _ in range(3):
@@ -285,7 +285,7 @@ class Centred(nn.Module):
 
 
 def stateful() -> dict[str, Any]:
-    """Three updates, of functions: the model is called with parameters and buffers that are given."""
+    """Three updates, of functions: the model is called with parameters and buffers as arguments."""
     model, x = Centred(), draw(4, 3, seed=1)
     params: Any = {name: parameter.detach() for name, parameter in model.named_parameters()}
     stats: Any = dict(model.named_buffers())

@@ -1,9 +1,9 @@
-"""Checkpoints in PyTorch: all that the next step begins with, in one file of torch.save. Alone, to see it:
+"""Checkpoints in PyTorch: everything that the next step needs, in one file of torch.save. Alone, to see it:
 
     python -m side_by_side.pytorch.checkpoint
 
-Besides it a run needs only what its config says already: the order of the samples and the keys of dropout are
-functions of the seed and the step.
+Otherwise a run needs only its config: the order of the samples and the keys of dropout are functions of the seed and
+the step.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ SUFFIX = ".checkpoint.pt"
 
 # %% Saving
 def save_checkpoint(path: Path, step: int, model: nn.Module, optimizer: Optimizer, schedule: LRScheduler) -> None:
-    """Save what ``step``, the next one, begins with; it takes the place of an earlier checkpoint.
+    """Save what ``step``, the next one, needs; it replaces an earlier checkpoint.
 
-    The file is there whole or not at all: a process that is killed in here leaves the earlier one.
+    The file is written atomically: a process that is killed in here leaves the earlier one.
 
     Args:
-        path: the file; its folder is made if it is not there.
-        step: how many steps have been made.
+        path: the file; its folder is created if it is missing.
+        step: the number of steps made.
         model: its parameters and running statistics are saved.
-        optimizer: its state and, in its groups, the present learning rates.
-        schedule: where it stands.
+        optimizer: its state and, in its groups, the current learning rates.
+        schedule: its position.
     """
     checkpoint = {
         "step": step,
@@ -51,7 +51,7 @@ def save_checkpoint(path: Path, step: int, model: nn.Module, optimizer: Optimize
 
 
 def write_file(path: Path, checkpoint: dict[str, Any]) -> None:
-    """Write a file of torch.save, and see it on the disk."""
+    """Write a file of torch.save, and sync it to disk."""
     with path.open("wb") as file:
         torch.save(checkpoint, file)
         file.flush()
@@ -60,27 +60,27 @@ def write_file(path: Path, checkpoint: dict[str, Any]) -> None:
 
 # %% Restoring
 def latest_step(path: Path) -> int | None:
-    """The step that the checkpoint at ``path`` goes on with; None where there is none.
+    """The step at which the checkpoint at ``path`` resumes; None if there is none.
 
     Raises:
-        BrokenWeights: what is there is no checkpoint, or not whole.
+        BrokenWeights: the checkpoint is invalid, or incomplete.
     """
     return int(opened(path)["step"]) if path.exists() else None
 
 
 def restore_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, schedule: LRScheduler) -> int:
-    """Put the checkpoint into the model, the optimizer and the schedule, which are made as for a new run.
+    """Load the checkpoint into the model, the optimizer and the schedule, which are made as for a new run.
 
     Returns:
-        the next step.
+        The next step.
 
     Raises:
         UsageError: there is no checkpoint at ``path``.
-        BrokenWeights: what is there is no checkpoint, or not whole.
-        WeightsMismatch: it is one of another model, optimizer or schedule; names what differs.
+        BrokenWeights: the checkpoint is invalid, or incomplete.
+        WeightsMismatch: the checkpoint is of another model, optimizer or schedule; names what differs.
     """
     if not path.exists():
-        raise UsageError(f"there is no checkpoint at {path}: name the run that was begun, or begin anew")
+        raise UsageError(f"there is no checkpoint at {path}: pass the path of the existing run, or start anew")
     checkpoint = opened(path)
     check_fit(path, checkpoint["contents"], contents_of(model, optimizer, schedule))
     model.load_state_dict(checkpoint["model"])
@@ -96,7 +96,7 @@ def restore_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, sched
 
 
 def opened(path: Path) -> dict[str, Any]:
-    """The file's content, on the CPU: from there it is copied to where the model is."""
+    """The file's contents, on the CPU: from there they are copied to the model's device."""
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch.load raises what its parts raise, of many kinds
@@ -109,7 +109,7 @@ def opened(path: Path) -> dict[str, Any]:
 
 # %% What fits
 def contents_of(model: nn.Module, optimizer: Optimizer, schedule: LRScheduler) -> dict[str, str]:
-    """What there is to save, by name. An optimizer has no state before its first step: its class stands for it."""
+    """What to save, by name. An optimizer has no state before its first step: its class represents it."""
     contents = {"optimizer": type(optimizer).__name__, "schedule": type(schedule).__name__}
     for name, tensor in model.state_dict().items():
         contents[f"model.{name}"] = f"{tensor.dtype} {tuple(tensor.shape)}".removeprefix("torch.")
@@ -125,14 +125,14 @@ def check_fit(path: Path, saved: dict[str, str], wanted: dict[str, str]) -> None
             f"{name} is {saved.get(name, 'missing')}, here {wanted.get(name, 'missing')}" for name in differing
         ]
         more = f"; and {len(described) - 10} more" if len(described) > 10 else ""
-        raise WeightsMismatch(f"{path} is the checkpoint of another run: in it {'; '.join(described[:10])}{more}")
+        raise WeightsMismatch(f"{path} is the checkpoint of another run: it has {'; '.join(described[:10])}{more}")
 
 
-# %% Saving, and going on
+# %% Saving, and resuming
 
 
 def main() -> None:
-    """Six updates, and three that go on from a checkpoint of the first three: the same weights, bit for bit."""
+    """Six updates, and three that resume from a checkpoint of the first three: the same weights, bit for bit."""
 
     def begin() -> tuple[nn.Module, Optimizer, LRScheduler]:
         model = nn.Linear(3, 2, dtype=torch.float64)
@@ -157,7 +157,7 @@ def main() -> None:
             update(step, *whole)
         resumed = begin()
         for step in range(restore_checkpoint(path, *resumed), 6):
-            print(f"step {step}, gone on from {latest_step(path)}")
+            print(f"step {step}, resumed from {latest_step(path)}")
             update(step, *resumed)
 
     weight = whole[0].get_parameter("weight")

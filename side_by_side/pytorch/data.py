@@ -26,7 +26,7 @@ from port.data import (
 )
 from side_by_side.config import Config
 
-# %% What there is to read, and in which order
+# %% What to read, and in which order
 
 
 def read(config: Config, *, train: bool) -> Examples:

@@ -3,9 +3,9 @@
     python -m side_by_side.pytorch.fsdp --replicas 4
     torchrun --nproc-per-node 4 -m side_by_side.pytorch.fsdp
 
-Its JAX twin prints the same numbers. What data parallelism is, `parallel.py` shows.
+Its JAX twin prints the same numbers. `parallel.py` shows what data parallelism is.
 
-Under DDP every replica holds all parameters, gradients and moments. Here it holds one N-th of each:
+Under DDP every replica holds all parameters, gradients and moments. Here it holds 1/N of each:
 
 | | DDP | fully_shard |
 |---|---|---|
@@ -75,10 +75,10 @@ class Net(nn.Module):
 
 
 def shard(model: Net, replicas: int) -> Net:
-    """Leave each replica its rows of every matrix, in place: parameters are DTensors from here on.
+    """Shard every matrix by rows over the replicas, in place: parameters are DTensors from here on.
 
     What one call is given is gathered at a time: a layer here, a block of a large model; the last one stays with the
-    model as a whole, as the backward pass begins with it. The optimizer is made behind it: one that was made before
+    model as a whole, as the backward pass begins with it. The optimizer is made after it: one that was made before
     keeps the whole parameters, which nobody uses any more, and trains nothing (D24).
     """
     mesh = make_mesh(replicas)
@@ -103,7 +103,7 @@ def whole(tensors: dict[str, Any]) -> dict[str, Tensor]:
 def train(
     model: Net, x: Tensor, y: Tensor, replicas: int, *, clip: float = float("inf"), microbatches: int = 1
 ) -> dict[str, Tensor]:
-    """Some updates by Adam: the loss and the gradients' norm before each, and the parameters behind them."""
+    """Some updates by Adam: the loss and the gradients' norm before each, and the parameters after them."""
     shard(model, replicas)
     optimizer = torch.optim.Adam(model.parameters(), LR)
     losses, norms = [], []
@@ -138,7 +138,7 @@ def accumulate(model: Net, x: Tensor, y: Tensor, microbatches: int) -> Tensor:
 
 
 def bytes_on_a_device(model: Net, x: Tensor, y: Tensor) -> dict[str, int]:
-    """What a replica holds behind an update by Adam: parameters, their gradients, and two moments of each."""
+    """A replica's bytes after an update by Adam: parameters, their gradients, and two moments of each."""
     optimizer = torch.optim.Adam(model.parameters(), LR)
     loss_fn(model, x, y).backward()
     optimizer.step()
@@ -160,7 +160,7 @@ def bytes_on_a_device(model: Net, x: Tensor, y: Tensor) -> dict[str, int]:
 def clipped(model: Net, x: Tensor, y: Tensor, replicas: int) -> dict[str, dict[str, Tensor]]:
     """The gradients, clipped by the norm of all, and by each replica for itself: by its own part's norm (D25).
 
-    Parts that are scaled by different factors are no gradient of anything, and nobody says a word: where a loop over
+    Parts that are scaled by different factors are not the gradient of anything, and nothing warns: where a loop over
     ``parameter.grad.to_local()`` was written for DDP, it is wrong here.
     """
     clip = CLIP / 2

@@ -54,7 +54,7 @@ def formats() -> dict[str, tuple[float, float, float]]:
 
 
 def lost_updates(dtype: torch.dtype, update: float, steps: int) -> float:
-    """What becomes of a weight of 1 that is given the same update again and again.
+    """What becomes of a weight of 1 that gets the same update again and again.
 
     Between 1 and 2 bfloat16's numbers are 2⁻⁷ apart. Less than half of that is rounded away, every time.
     """
@@ -117,7 +117,7 @@ def init_weights(seed: int) -> dict[str, np.ndarray]:
 
 
 class MLP(nn.Module):
-    """64 → 128 → 128 → 10, with a norm behind the first layer. It is told the dtype of its weights only."""
+    """64 → 128 → 128 → 10, with a norm after the first layer. Its only dtype argument is that of its weights."""
 
     def __init__(self, precision: Precision) -> None:
         super().__init__()
@@ -175,7 +175,7 @@ def dtypes() -> dict[str, str]:
 def loss_fn(model: MLP, batch: Batch, precision: Precision) -> Tensor:
     """The mean cross entropy, (), in the dtype of the weights.
 
-    In it layers round what they are given, weights too, on their way into the product: autocast does.
+    In mixed precision layers round their inputs, weights too, before the product: autocast does.
     """
     images, labels = batch
     with torch.autocast("cpu", precision.layers, enabled=precision.layers != precision.weights):
@@ -241,7 +241,7 @@ def lost_gradients(scale: float) -> float:
 def scaled_update(model: MLP, optimizer: Optimizer, batch: Batch, scale: float) -> tuple[Tensor, bool, float]:
     """A step as torch.amp.GradScaler makes it, written out: the loss, whether it was made, and the next scale.
 
-    Where a gradient is inf or nan the weights stay, and the scale is halved. GradScaler also doubles it behind 2000
+    Where a gradient is inf or nan the weights stay, and the scale is halved. GradScaler also doubles it after 2000
     steps that were made.
     """
     loss, gradients = scaled_gradients(model, batch, MIXED_FLOAT16, scale)

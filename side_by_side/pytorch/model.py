@@ -1,4 +1,4 @@
-"""Three models in PyTorch. Alone, to see what each takes and gives:
+"""Three models in PyTorch. Alone, to see their inputs and outputs:
 
     python -m side_by_side.pytorch.model
 
@@ -66,7 +66,7 @@ class MLPByHand(nn.Module):
 
 
 class MLP(nn.Module):
-    """features → 512 → 512 → classes, with dropout behind each hidden layer."""
+    """features → 512 → 512 → classes, with dropout after each hidden layer."""
 
     def __init__(self, sizes: list[int], dropout: float) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(logits, labels, reduction="none")
 
 
-# %% What each takes and gives
+# %% Inputs and outputs
 
 
 def main() -> None:

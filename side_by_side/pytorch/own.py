@@ -1,4 +1,4 @@
-"""A model of one's own in PyTorch, trained by our trainer. Alone, to see what one takes and gives:
+"""A user's own model in PyTorch, trained by our trainer. Alone, to see its inputs and outputs:
 
     python -m side_by_side.pytorch.own
 
@@ -35,7 +35,7 @@ class OnImages:
 
 
 def draw_layouts(config: Config) -> tuple[Any, ...] | None:
-    """How the masks of the JAX model lie, if `port translate` has written it; None: as torch's do."""
+    """The layouts of the JAX model's masks, if `port translate` wrote it; None: torch's layouts."""
     weights = beside(config.jax_model, ".safetensors")
     if weights is None:
         return None
@@ -51,7 +51,7 @@ def build_own(config: Config) -> nn.Module:
     """The user's model with the initial weights that its own code draws, float32.
 
     Raises:
-        UsageError: it cannot be found or built, or does not go with the dataset.
+        UsageError: it cannot be found or built, or does not fit the dataset.
     """
     assert config.torch_model is not None
     made, given = found(config.torch_model, "--torch-model"), arguments(config.torch_kwargs, "--torch-kwargs")
@@ -65,14 +65,14 @@ def build_own(config: Config) -> nn.Module:
             f"--torch-model: {config.torch_model} cannot be built {told}: {error}\n{advice(made, '--torch-kwargs')}"
         ) from error
     if not isinstance(model, nn.Module):
-        raise UsageError(f"--torch-model: {config.torch_model} gives {type(model).__qualname__}, no torch.nn.Module")
+        raise UsageError(f"--torch-model: {config.torch_model} returns {type(model).__qualname__}, no torch.nn.Module")
     cls = type(model)
     model.__class__ = type(cls.__name__, (OnImages, cls), {"__module__": cls.__module__})
-    _see_that_it_fits(config, model)
+    _check_fit(config, model)
     return model
 
 
-def _see_that_it_fits(config: Config, model: nn.Module) -> None:
+def _check_fit(config: Config, model: nn.Module) -> None:
     assert config.torch_model is not None
     info = dataset_info(config.dataset)
     height, width, channels = info.image_shape
@@ -94,7 +94,7 @@ def _see_that_it_fits(config: Config, model: nn.Module) -> None:
     check_result(shape, info.classes, "--torch-model", config.torch_model)
 
 
-# %% What one takes and gives
+# %% Inputs and outputs
 
 
 def main() -> None:
@@ -106,7 +106,7 @@ def main() -> None:
 
 
 class Small(nn.Module):
-    """One layer, as somebody has it."""
+    """One layer, as a user may write it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -3,7 +3,7 @@
     python -m side_by_side.pytorch.parallel --replicas 4
     torchrun --nproc-per-node 4 -m side_by_side.pytorch.parallel
 
-Its JAX twin prints the same numbers. NCCL where there are GPUs enough, else gloo on the CPU.
+Its JAX twin prints the same numbers. NCCL if there are enough GPUs, else gloo on the CPU.
 
 Data parallelism gives every replica the whole model and a part of the batch, and averages the gradients. Model
 parallelism gives every device a part of the model: some of the layers (pipeline), a slice of every matrix (tensor), or
@@ -170,7 +170,7 @@ class Net(nn.Module):
 
 
 def loss_fn(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    """The mean squared error over the samples that it is given: x (n, features), y (n, 1)."""
+    """The mean squared error over its samples: x (n, features), y (n, 1)."""
     return ((model(x) - y) ** 2).mean()
 
 
@@ -273,7 +273,7 @@ def traps(w: Tensor, x: Tensor, y: Tensor, replicas: int) -> dict[str, Tensor]:
     """A gradient by w (features,) on every replica, with DDP used in two wrong ways.
 
     Reduced once more by hand, what DDP has averaged is N times too large. Where the forward pass goes through the model
-    that was wrapped and not through DDP, nothing is reduced, and each replica has its own. Neither says a word.
+    that was wrapped and not through DDP, nothing is reduced, and each replica has its own. Neither raises an error.
     """
     linear = nn.Linear(FEATURES, 1, bias=False, dtype=w.dtype)
     linear.weight.data = w[None]

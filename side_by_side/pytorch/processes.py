@@ -1,4 +1,4 @@
-"""The processes that share a run, in PyTorch: finding one another, and seeing that all were told the same. Alone:
+"""The processes that share a run, in PyTorch: finding one another, and comparing their configurations. Alone:
 
 python -m side_by_side.pytorch.processes
 """
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from port.errors import UsageError
 from side_by_side.config import Config
 from side_by_side.pytorch.replicas import Replicas
-from side_by_side.ranks import check_the_same, told
+from side_by_side.ranks import check_the_same, fingerprints
 
 # %% Finding one another
 
@@ -34,7 +34,7 @@ def joined(config: Config, platform: str | None = None) -> Iterator[Replicas]:
     started = int(os.environ.get("WORLD_SIZE", "1"))
     if started != config.replicas:
         raise UsageError(
-            f"{config.replicas} replicas are wanted, {started} started; start them with\n  torchrun --standalone "
+            f"{config.replicas} replicas are configured, {started} started; start them with\n  torchrun --standalone "
             f"--nproc-per-node {config.replicas} -m side_by_side.pytorch.train --devices {config.replicas} …"
         )
     if config.replicas == 1:
@@ -49,7 +49,9 @@ def joined(config: Config, platform: str | None = None) -> Iterator[Replicas]:
     if platform != "cpu" and torch.cuda.is_available():
         there, local_rank = torch.cuda.device_count(), int(os.environ["LOCAL_RANK"])
         if local_rank >= there:
-            raise UsageError(f"{local_rank + 1} GPUs are wanted, PyTorch sees {there} here: take --devices {there}")
+            raise UsageError(
+                f"{local_rank + 1} GPUs are configured, PyTorch sees {there} here: choose --devices {there}"
+            )
         torch.cuda.set_device(local_rank)
     dist.init_process_group(timeout=timedelta(seconds=config.time_limit))
     try:
@@ -58,17 +60,17 @@ def joined(config: Config, platform: str | None = None) -> Iterator[Replicas]:
         dist.destroy_process_group()
 
 
-# %% Told the same
+# %% The same configuration
 
 
 def check_the_others(replicas: Replicas, model: nn.Module, first_step: int) -> None:
-    """Compare what every rank was told, before DDP gives all of them rank 0's weights.
+    """Compare every rank's configuration, before DDP gives all of them rank 0's weights.
 
     Raises:
         UsageError: they differ; names the ranks.
     """
     weights: Iterable[Tensor] = model.state_dict().values()
-    mine = told(replicas.config, (tensor.cpu().numpy() for tensor in weights), first_step)
+    mine = fingerprints(replicas.config, (tensor.cpu().numpy() for tensor in weights), first_step)
     everybody = [mine] * replicas.config.replicas
     if replicas.config.replicas > 1:
         dist.all_gather_object(everybody, mine)
@@ -79,7 +81,7 @@ def check_the_others(replicas: Replicas, model: nn.Module, first_step: int) -> N
 
 
 def main() -> None:
-    """One process, which agrees with itself; and what is said where others are wanted that were not started."""
+    """One process, which agrees with itself; and the error if others are configured that were not started."""
     with joined(Config()) as replicas:
         model = nn.Linear(3, 2)
         check_the_others(replicas, model, first_step=0)

@@ -3,7 +3,7 @@
 `side_by_side/pytorch/parallel.py` explains DDP and the collectives; here they are what the trainer needs of them.
 torchrun starts the ranks, here or on several machines, and says to each which it is.
 
-Alone, to see which samples they are given: python -m side_by_side.pytorch.replicas
+Alone, to see their samples: python -m side_by_side.pytorch.replicas
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from side_by_side.config import Config
 from side_by_side.pytorch import checkpoint
 from side_by_side.ranks import Rank
 
-# %% What a step is given
+# %% The inputs of a step
 
 
 class Batch(NamedTuple):
-    """One microbatch of what a step is given: the samples that this rank sees."""
+    """One microbatch of a step's inputs: the samples that this rank sees."""
 
     images: Tensor  # (n, C, H, W) uint8
     labels: Tensor  # (n,) int64
-    rows: Tensor | None  # (n,) int32: their places in the batch that dropout masks are drawn for
+    rows: Tensor | None  # (n,) int32: their positions in the batch that dropout masks are drawn for
 
 
 class Sizes(NamedTuple):
-    """What a step needs to know of the batch as a whole."""
+    """What a step needs to know about the whole batch."""
 
     batch: int  # samples in the global batch
     masks: int  # samples that dropout masks are drawn for
@@ -54,7 +54,7 @@ class Replicas(Rank):
         return checkpoint
 
     def to_device(self, model: nn.Module, device: torch.device) -> None:
-        """Bring the model to its device, in place, before the optimizer is made: DDP's ranks have all of it."""
+        """Move the model to its device, in place, before the optimizer is made: DDP's ranks have all of it."""
         model.to(device)
 
     def replicate(self, model: nn.Module) -> nn.Module:
@@ -68,7 +68,7 @@ class Replicas(Rank):
         return DistributedDataParallel(model, find_unused_parameters=is_resumed_to_the_bit)
 
     def whole(self, tensor: Tensor) -> Tensor:
-        """All of a tensor, of which a rank may hold a part."""
+        """A whole tensor, of which a rank may hold a part."""
         return tensor
 
     def place(self, images: Tensor, labels: Tensor, places: Places, device: torch.device) -> tuple[list[Batch], Sizes]:
@@ -105,7 +105,7 @@ class Replicas(Rank):
         return fold_in(key, self.rank) if own else key
 
 
-# %% Of this side alone
+# %% Only on this side
 
 
 class _SumOverRanks(torch.autograd.Function):
@@ -153,7 +153,7 @@ class SynchronisedBatchNorm(nn.BatchNorm2d):
         return output if self.bias is None else output + self.bias.view(shape)
 
 
-# %% Which samples each is given
+# %% The samples of each
 
 
 def main() -> None:

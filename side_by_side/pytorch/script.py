@@ -1,4 +1,4 @@
-"""A training script of one's own, in PyTorch, made comparable. With its JAX twin, and a verdict:
+"""A user's own training script, in PyTorch, made comparable. With its JAX twin, and a verdict:
 
     port train --torch-script side_by_side/pytorch/script.py --jax-script side_by_side/jax/script.py -- --steps 200
 

@@ -2,8 +2,8 @@
 
     python -m side_by_side.pytorch.sharded_checkpoint
 
-Nobody gathers the state, nobody reads more than its part, and another number of ranks may go on: what each reads is cut
-out of what was written.
+No rank gathers the state or reads more than its part, and another number of ranks may resume: each reads its part of
+what was written.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ REST = "rest.pt"
 
 # %% Saving
 def save_checkpoint(path: Path, step: int, model: nn.Module, optimizer: Optimizer, schedule: LRScheduler) -> None:
-    """Save what ``step``, the next one, begins with, in an earlier checkpoint's place. All ranks call it.
+    """Save what ``step``, the next one, needs, replacing an earlier checkpoint. All ranks call it.
 
     The step's folder has its name when all ranks have written, and the earlier one goes after that: a rank that is
     killed in here leaves one of the two.
 
     Args:
-        path: the folder; it is made if it is not there.
-        step: how many steps have been made.
+        path: the folder; it is created if it is missing.
+        step: the number of steps made.
         model: its parameters and running statistics are saved, those of rank 0 where each rank has its own.
-        optimizer: its state and, in its groups, the present learning rates.
-        schedule: where it stands.
+        optimizer: its state and, in its groups, the current learning rates.
+        schedule: its position.
     """
     for module in model.modules():
         if isinstance(module, FSDPModule):
@@ -69,7 +69,7 @@ def save_checkpoint(path: Path, step: int, model: nn.Module, optimizer: Optimize
             "schedule": schedule.state_dict(),
         }
         write_file(beside / REST, rest)
-        shutil.rmtree(path / str(step), ignore_errors=True)  # of an earlier run, whose place this one takes
+        shutil.rmtree(path / str(step), ignore_errors=True)  # of an earlier run, which this one replaces
         os.replace(beside, path / str(step))
         for other in path.iterdir():
             if other.name != str(step):
@@ -78,25 +78,25 @@ def save_checkpoint(path: Path, step: int, model: nn.Module, optimizer: Optimize
 
 # %% Restoring
 def latest_step(path: Path) -> int | None:
-    """The step that the checkpoint at ``path`` goes on with; None where there is none."""
+    """The step at which the checkpoint at ``path`` resumes; None if there is none."""
     steps = [int(folder.name) for folder in path.iterdir() if folder.name.isdecimal()] if path.is_dir() else []
     return max(steps, default=None)
 
 
 def restore_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, schedule: LRScheduler) -> int:
-    """Put the checkpoint into the model, the optimizer and the schedule, which are made as for a new run.
+    """Load the checkpoint into the model, the optimizer and the schedule, which are made as for a new run.
 
     Returns:
-        the next step.
+        The next step.
 
     Raises:
         UsageError: there is no checkpoint at ``path``.
-        BrokenWeights: what is there is no checkpoint, or not whole: it names the files that are missing or cut off.
-        WeightsMismatch: it is one of another model, optimizer or schedule; names what differs.
+        BrokenWeights: the checkpoint is invalid, or incomplete: names the files that are missing or cut off.
+        WeightsMismatch: the checkpoint is of another model, optimizer or schedule; names what differs.
     """
     step = latest_step(path)
     if step is None:
-        raise UsageError(f"there is no checkpoint at {path}: name the run that was begun, or begin anew")
+        raise UsageError(f"there is no checkpoint at {path}: pass the path of the existing run, or start anew")
     folder = path / str(step)
     rest = opened(folder / REST)
     check_fit(path, rest["contents"], contents_of(model, optimizer, schedule))
@@ -155,11 +155,11 @@ class _Unpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f".metadata names {module}.{name}, which is nothing of a checkpoint's")
 
 
-# %% Saving, and going on
+# %% Saving, and resuming
 
 
 def updates(rank: int, ranks: int, folder: str) -> None:
-    """Six updates by two ranks, and three that go on from their checkpoint of the first three; by two, or by one."""
+    """Six updates by two ranks, and three that resume from their checkpoint of the first three; by two, or by one."""
     torch.set_num_threads(1)
     meeting_place = (Path(folder) / f"rendezvous of {ranks}").as_uri()
     dist.init_process_group("gloo", meeting_place, rank=rank, world_size=ranks)
@@ -196,7 +196,7 @@ def updates(rank: int, ranks: int, folder: str) -> None:
     if rank == 0 and ranks > 1:
         print("the same bits:", torch.equal(weight, weight_resumed))
     if rank == 0:
-        print(f"weight, gone on by {ranks}:", *(f"{value:.12f}" for value in weight_resumed.flatten().tolist()))
+        print(f"weight, resumed by {ranks}:", *(f"{value:.12f}" for value in weight_resumed.flatten().tolist()))
     dist.destroy_process_group()
     sys.stdout.flush()
     os._exit(0)  # a thread of gloo's that lets go of a tensor while the interpreter ends aborts it: see alone.py

@@ -69,7 +69,7 @@ class FullySharded(Replicas):
         return sharded_checkpoint
 
     def to_device(self, model: nn.Module, device: torch.device) -> None:
-        """Leave each rank its rows of every parameter, before the optimizer is made of them (D24).
+        """Shard every parameter by rows over the ranks, before the optimizer is made from them (D24).
 
         One unit after the other goes to the device: it never holds the whole model.
         """

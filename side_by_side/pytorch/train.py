@@ -169,11 +169,11 @@ def computing(config: Config, precision: str) -> Iterator[torch.device]:
     """The device to compute on, with float32 products as exact as the config wants them: no TF32 inside (G6).
 
     Raises:
-        UsageError: a GPU was asked for and there is none.
+        UsageError: a GPU was requested, but there is none.
     """
     wanted, there_is_one = config.device_for(precision), torch.cuda.is_available()
     if wanted == "gpu" and not there_is_one:
-        raise UsageError("PyTorch sees no GPU here; take --device auto or cpu (and --proof-device cpu)")
+        raise UsageError("PyTorch sees no GPU here; choose --device auto or cpu (and --proof-device cpu)")
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     if config.matmul_precision_for(precision) == "highest":
         torch.set_float32_matmul_precision("highest")
@@ -186,7 +186,7 @@ def computing(config: Config, precision: str) -> Iterator[torch.device]:
 
 
 def describe(config: Config, precision: str, device: torch.device) -> dict[str, Any]:
-    """What the record says of where and how this run was computed."""
+    """Where and how this run was computed, for the record."""
     return {
         "side": "torch",
         "precision": precision,

@@ -85,10 +85,10 @@ def test_arguments(text: str | None, expected: Any, module: Any) -> None:
         ("{width: 4}", "--kwargs takes a JSON object"),
         ("[4]", "--kwargs takes a JSON object"),
         ("width", "--kwargs takes a JSON object"),
-        ('{"config": {"@named_things:Config": {"n": 1}}}', "@named_things:Config cannot be called so: TypeError"),
-        ('{"config": {"@named_things:Config": [1]}}', "called with arguments by name"),
+        ('{"config": {"@named_things:Config": {"n": 1}}}', "calling @named_things:Config failed: TypeError"),
+        ('{"config": {"@named_things:Config": [1]}}', "called with keyword arguments"),
         ('{"config": "@named_things:Confg"}', "unknown name in named_things 'Confg'"),
-        ("named_things:WRONG", "no dict of arguments by name"),
+        ("named_things:WRONG", "not a dict of arguments"),
     ],
 )
 def test_what_is_none(text: str, told: str, module: Any) -> None:

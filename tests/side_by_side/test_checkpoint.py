@@ -276,7 +276,7 @@ class TestErrors:
         RUNS[side](Config(model="mlp")).save(path, 1)
         run = RUNS[side](other)
         before = run.state()
-        with pytest.raises(WeightsMismatch, match=f"is the checkpoint of another run: in it .*{named}") as caught:
+        with pytest.raises(WeightsMismatch, match=f"is the checkpoint of another run: it has .*{named}") as caught:
             run.restore(path)
         assert len(str(caught.value)) < 2000
         assert run.state() == before
@@ -294,7 +294,7 @@ class TestErrors:
 
     def test_another_schedule(self, path: Path) -> None:
         TorchRun(Config(model="mlp", schedule="cosine")).save(path, 1)
-        with pytest.raises(WeightsMismatch, match=r"in it schedule is CosineAnnealingLR, here ConstantLR$"):
+        with pytest.raises(WeightsMismatch, match=r"it has schedule is CosineAnnealingLR, here ConstantLR$"):
             TorchRun(Config(model="mlp")).restore(path)
 
     @pytest.mark.parametrize("kept", [0.0, 0.01, 0.5, 0.9, 0.999])

@@ -192,12 +192,12 @@ def test_a_model_that_takes_a_configuration(project: Path) -> None:
 
 
 REFUSED = {
-    "arguments of none": ({"torch_kwargs": "{}", "torch_model": None, "jax_model": None}, "give those"),
+    "arguments of none": ({"torch_kwargs": "{}", "torch_model": None, "jax_model": None}, "pass those"),
     "one alone": ({"torch_model": "a:B"}, "belong together"),
-    "another model": ({"model": "convnet"}, "--model is of our own models"),
-    "dropout": ({"dropout": 0.1}, "--dropout is of our own models"),
-    "synchronised": ({"devices": 2, "batch_norm": "synchronised"}, "--batch-norm synchronised is of our own models"),
-    "weighted": ({"uneven": "weight", "drop_last": False}, "take --uneven pad"),
+    "another model": ({"model": "convnet"}, "--model is for built-in models"),
+    "dropout": ({"dropout": 0.1}, "--dropout is for built-in models"),
+    "synchronised": ({"devices": 2, "batch_norm": "synchronised"}, "--batch-norm synchronised is for built-in models"),
+    "weighted": ({"uneven": "weight", "drop_last": False}, "choose --uneven pad"),
 }
 
 
@@ -218,7 +218,7 @@ def test_models_that_do_not_go_with_the_data(project: Path) -> None:
 
     with pytest.raises(UsageError, match=r"Pictures does not take the images of digits, \(2, 1, 8, 8\): RuntimeError"):
         build_torch(config("Pictures"))
-    with pytest.raises(UsageError, match="gives tuple for two images"):
+    with pytest.raises(UsageError, match="returns tuple for two images"):
         build_torch(config("Two"))
     with pytest.raises(UsageError, match=r"unknown name in .* 'Nett'; there are: Net"):
         build_torch(config("Nett"))
@@ -231,7 +231,7 @@ def test_models_that_do_not_go_with_the_data(project: Path) -> None:
     assert build_torch(config("Net", devices=2, parallel="pmap")) and build_torch(config("Net", parallel="fsdp"))
     with pytest.raises(UsageError, match=r"--jax-model: there is no file .*gone\.py"):
         build_jax(config("Net", name="gone"))
-    with pytest.raises(UsageError, match=r"is no class of flax\.nnx\.Module"):
+    with pytest.raises(UsageError, match=r"is not a flax\.nnx\.Module class"):
         build_jax(config("Net", cls="load"))
     with pytest.raises(UsageError, match="nowhere cannot be imported"):
         build_torch(Config(torch_model="nowhere:Net", jax_model="a.py:B"))
@@ -262,4 +262,4 @@ def test_the_command_tells_why_two_models_differ(project: Path) -> None:
     assert result["first_divergence"]["step"] == 0
     told = json.loads((project / "other" / "verdict.json").read_text())["float64"]
     assert told["hints"][0] in result["remarks"] and told["causes"] == result["causes"]
-    assert "differ by themselves" in told["hints"][0] or "models differ in float64" in told["hints"][0], told["hints"]
+    assert "alone differ" in told["hints"][0] or "models differ in float64" in told["hints"][0], told["hints"]

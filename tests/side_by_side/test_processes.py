@@ -66,7 +66,7 @@ def test_processes_with_other_numbers_of_devices(monkeypatch):
 
 def test_a_platform_that_is_not_there():
     for config in (Config(device="gpu"), Config(device="gpu", devices=2)):
-        with pytest.raises(UsageError, match="JAX sees no GPU here; take --device auto or cpu"):
+        with pytest.raises(UsageError, match="JAX sees no GPU here; choose --device auto or cpu"):
             jax_train.train(config, "float32")
 
 

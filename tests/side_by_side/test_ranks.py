@@ -17,7 +17,7 @@ from port.records import Recorder, Unrecorded, read_record
 from port.records.heartbeat import read_beats
 from port.records.recorder import RECORD_VARIABLE, SIDE_VARIABLE
 from side_by_side.config import Config
-from side_by_side.ranks import Rank, check_the_same, told
+from side_by_side.ranks import Rank, check_the_same, fingerprints
 
 CONFIG = Config(devices=2, processes=2, batch_size=24)
 
@@ -35,7 +35,7 @@ def weights() -> list[np.ndarray]:
 
 def all_told(*others: tuple[Config, list[np.ndarray], int]) -> list[dict[str, bytes]]:
     """What rank 0 and these were told."""
-    return [told(*each) for each in ((CONFIG, weights(), 0), *others)]
+    return [fingerprints(*each) for each in ((CONFIG, weights(), 0), *others)]
 
 
 def losses(record: Path) -> dict[int, float]:
@@ -58,7 +58,7 @@ class TestTheSame:
 
     def test_weights_of_every_type_are_compared(self) -> None:
         low = [np.arange(6).astype(ml_dtypes.bfloat16)]
-        check_the_same([told(CONFIG, low, 0), told(CONFIG, iter(low), 0)])
+        check_the_same([fingerprints(CONFIG, low, 0), fingerprints(CONFIG, iter(low), 0)])
 
     @pytest.mark.parametrize(
         "change",
@@ -158,7 +158,8 @@ class TestRecorder:
         before = path.read_bytes()
         other = replace(begun, resume=True, lr=0.5, seed=3)
         with pytest.raises(
-            UsageError, match=r"jax.jsonl was begun with --lr None \(now 0.5\), --seed 0 \(now 3\): go on with it as"
+            UsageError,
+            match=r"jax.jsonl was started with --lr None \(now 0.5\), --seed 0 \(now 3\): resume it with its own",
         ):
             Rank(other).recorder(path, 2, {})
         assert path.read_bytes() == before

@@ -151,7 +151,7 @@ def test_with_own_statistics_more_devices_are_another_run(both):
         ({"devices": 2, "parallel": "xmap"}, "unknown form of data parallelism 'xmap'; there are: pmap"),
         ({"devices": 2, "parallel": "sharding", "batch_norm": "replica"}, "--batch-norm replica: jit over a sharded"),
         ({"devices": 2, "parallel": "sharding", "dropout_masks": "replica"}, "--dropout-masks replica: jit over"),
-        ({"resume": True}, "--resume goes on with a run that was begun: name its folder with --out"),
+        ({"resume": True}, "--resume continues an existing run: name its folder with --out"),
         ({"checkpoint_every": 0}, "checkpoint_every must be at least 1, got 0"),
         ({"time_limit": 0.0}, "time_limit must be above 0, and a month at most, got 0"),
     ],
@@ -164,7 +164,7 @@ def test_a_config_that_cannot_be(options, says):
 def test_more_devices_than_there_are():
     jax.devices()  # from here on there are as many as there are
     with (
-        pytest.raises(UsageError, match="64 devices are wanted, JAX has 4 here: take --devices 4"),
+        pytest.raises(UsageError, match="64 devices are configured, but JAX has 4 here: choose --devices 4"),
         joined(Config(devices=64)),
     ):
         pass
@@ -174,10 +174,10 @@ def test_ranks_that_nobody_started(monkeypatch):
     from side_by_side.pytorch.processes import joined
 
     with (
-        pytest.raises(UsageError, match="2 replicas are wanted, 1 started; start them with"),
+        pytest.raises(UsageError, match="2 replicas are configured, 1 started; start them with"),
         joined(Config(devices=2)),
     ):
         pass
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(UsageError, match="1 replicas are wanted, 2 started"), joined(Config()):
+    with pytest.raises(UsageError, match="1 replicas are configured, 2 started"), joined(Config()):
         pass

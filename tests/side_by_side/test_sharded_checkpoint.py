@@ -207,7 +207,7 @@ def changed_inside(file: Path) -> None:
 
 
 BROKEN: dict[str, tuple[str, Callable[[Path], None], str]] = {
-    "a rank's file is missing": ("__0_0.distcp", missing, r"'__0_0.distcp' is no file of the folder, and model\."),
+    "a rank's file is missing": ("__0_0.distcp", missing, r"'__0_0.distcp' is not a file of the folder, but model\."),
     "a rank's file is cut short": ("__0_0.distcp", cut_short, "__0_0.distcp has .* it may have been cut short"),
     "a rank's file is another": ("__0_0.distcp", changed_inside, "cannot be read as a checkpoint"),
     "the list is missing": (".metadata", missing, r"\.metadata cannot be read: No such file"),

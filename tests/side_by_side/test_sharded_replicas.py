@@ -210,9 +210,9 @@ def test_megabytes_of_a_device_by_the_compilers_count(parallel: str, held: float
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"batch_norm": "replica"}, "--batch-norm replica: jit over a sharded batch computes as one device"),
+        ({"batch_norm": "replica"}, "--batch-norm replica: jit over a sharded batch computes like one device"),
         ({"dropout_masks": "replica"}, "--dropout-masks replica: jit over a sharded"),
-        *(({"optimizer": name}, f"--parallel fsdp: torch's {name} does not take parameters") for name in UNSHARDED),
+        *(({"optimizer": name}, f"--parallel fsdp: torch's {name} does not support parameters") for name in UNSHARDED),
     ],
 )
 def test_a_config_that_cannot_be(options: dict[str, str], says: str) -> None:

@@ -1,1 +1,1 @@
-"""Two runs compared: tensors by the judge, layer by layer, mode by mode."""
+"""Compare two runs: tensors by the judge, layer by layer, mode by mode."""

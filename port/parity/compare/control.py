@@ -1,9 +1,9 @@
-"""The control of one step: the original again, its numbers moved in their last places.
+"""The control of one step: run the original again with its numbers perturbed in their last digits.
 
-Some quantities are zero in exact arithmetic: the mean behind a LayerNorm, the gradient of a bias before one. What a
-computer gives for them is rounding alone, and two right sides share none of it. How large that rounding is, the
-original says itself: it runs once more from parameters, buffers and inputs that are moved by a few units in their last
-places, as is the result of every operator. A difference of that size says nothing of the two sides.
+Some quantities are zero in exact arithmetic: the mean after a LayerNorm, the gradient of a bias before one. Their
+computed values are pure rounding, and two correct sides have different ones. The original itself shows how large this
+rounding is: it runs again with parameters, buffers, inputs and the result of every operator perturbed by a few units
+in the last place. A difference of that size says nothing about the two sides.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from port.parity.sides.run import OUTPUTS, Kinds, is_gradient
 
 @dataclass(frozen=True)
 class Judged:
-    """What becomes of a tensor whose difference is beyond its limit.
+    """The judgement of a tensor whose difference exceeds its limit.
 
     Attributes:
         is_rounding: the original differs from itself as much, and by no more than rounding can.
-        why: why it cannot be judged; empty where it can.
+        why: why it cannot be judged; empty if it can.
     """
 
     is_rounding: bool = False
@@ -37,24 +37,24 @@ class Judged:
 
 
 class Control:
-    """How far the original strays from itself; it runs when first asked.
+    """How far the original strays from itself; computed on first use.
 
     Args:
-        run: the original from numbers that are moved by a seed; what it gives, by kind and by name.
-        reference: what it gives from its own numbers.
+        run: runs the original on numbers perturbed by a seed; returns its results by kind and name.
+        reference: its results from the unperturbed numbers.
     """
 
     def __init__(self, run: Callable[[int], Kinds], reference: Kinds) -> None:
         self._run, self._reference = run, reference
 
     def judge(self, kind: str, name: str, ours: np.ndarray, limit: float) -> Judged:
-        """Whether a tensor differs by rounding alone.
+        """Decide whether a tensor differs only by rounding.
 
         Args:
-            kind: of the tensor.
-            name: of the tensor.
-            ours: the other side's, in the original's layout.
-            limit: what its relative difference may be, and is not.
+            kind: the tensor's kind.
+            name: the tensor's name.
+            ours: the other side's tensor, in the original's layout.
+            limit: the limit that its relative difference exceeds.
         """
         theirs = self._reference.get(kind, {}).get(name)
         apart = np.inf if theirs is None else gap(theirs, ours)
@@ -67,8 +67,8 @@ class Control:
                 if strayed <= limit * into
                 else Judged(why=_STRAYS.format(name, apart, strayed))
             )
-        # What is zero because rounding errors cancel is zero only where every place that takes them has the same ones.
-        # XLA computes a number anew in each fusion that needs it.
+        # A value is zero by cancellation only if all its uses see the same rounding errors. XLA recomputes a number in
+        # each fusion that needs it.
         if 0 < strayed >= np.abs(theirs).max(initial=0):
             others = max(
                 self.strayed(kind, each)
@@ -86,35 +86,35 @@ class Control:
         return any(bool(np.isnan(array).any()) for array in outputs if np.issubdtype(array.dtype, np.inexact))
 
     def strayed(self, kind: str, name: str) -> float:
-        """The largest absolute difference of a tensor of the original's from itself; 0 if it is not finite."""
+        """The largest absolute difference of an original's tensor from itself; 0 if it is not finite."""
         strays = [
             gap(self._reference[kind][name], run[kind][name]) for run in self._runs[0] if name in run.get(kind, {})
         ]
         return max((stray for stray in strays if np.isfinite(stray)), default=0.0)
 
     def _went_into(self, kind: str) -> float:
-        """The magnitude of what went into a tensor: of the layers' outputs, or of all gradients."""
+        """The magnitude of a tensor's inputs: of the layers' outputs, or of all gradients."""
         if is_gradient(kind):
             return max(_largest(arrays) for name, arrays in self._reference.items() if is_gradient(name))
         return self._runs[1]
 
     @cached_property
     def _runs(self) -> tuple[list[Kinds], float]:
-        """What the original gave in each run, and the largest number that its layers gave."""
+        """The original's results in each run, and the largest number among its layers' outputs."""
         runs = []
         with largest_output() as found:
             for seed in range(CONTROL_RUNS):
                 try:
                     with random_rounding(seed, units=CONTROL_UNITS):
                         runs.append(self._run(seed))
-                except Exception:  # numbers that the user's code does not take
+                except Exception:  # the user's code may reject the perturbed numbers
                     continue
         return runs, max(found, default=0.0)
 
 
 @contextmanager
 def largest_output() -> Iterator[list[float]]:
-    """Within it, the largest magnitude of each output of each layer of any torch module is collected."""
+    """Within this context, collect the largest magnitude of each layer output of any torch module."""
     import torch
     from torch.nn.modules.module import register_module_forward_hook
     from torch.utils import _pytree as pytree

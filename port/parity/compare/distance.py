@@ -1,4 +1,4 @@
-"""How far apart two arrays are."""
+"""Measure the difference between two arrays."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Incomparable(float):
-    """Infinity, and why a difference is that."""
+    """Infinity, with the reason why a difference is infinite."""
 
     why: str
     short: str
@@ -27,7 +27,7 @@ OF_ZERO = Incomparable("torch has zeros only", "of 0")
 
 
 def why_of(apart: float) -> str:
-    """Why a difference is infinite; "" of one that is not."""
+    """Why a difference is infinite; "" if it is finite."""
     return apart.why if isinstance(apart, Incomparable) else ""
 
 
@@ -38,11 +38,11 @@ def difference(a: np.ndarray, b: np.ndarray, *, scale: float = 0.0) -> float:
 
     Args:
         a: the reference, of any dtype.
-        b: the other.
-        scale: the least magnitude that a difference is set in relation to.
+        b: the other array.
+        scale: the smallest magnitude by which a difference is divided.
 
     Returns:
-        infinity (`Incomparable`) where the shapes differ, only one of them is not finite somewhere, or torch's is zero.
+        infinity (`Incomparable`) if the shapes differ, only one of them is not finite somewhere, or torch's is zero.
     """
     if a.shape != b.shape:
         return SHAPES
@@ -57,7 +57,7 @@ def difference(a: np.ndarray, b: np.ndarray, *, scale: float = 0.0) -> float:
         a, b = a[finite], b[finite]
         apart = np.abs(a - b)
         if apart.size and apart.max() > 0:
-            # Divided by the largest first, so that no square leaves the range of numbers.
+            # Divide by the largest first, so that no square overflows or underflows.
             largest = max(float(np.abs(a).max()), scale)
             if largest == 0:
                 return OF_ZERO
@@ -67,7 +67,7 @@ def difference(a: np.ndarray, b: np.ndarray, *, scale: float = 0.0) -> float:
 
 
 def gap(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest |a − b|, not in relation to anything; infinity as for `difference`."""
+    """The largest absolute difference |a − b|; infinity as for `difference`."""
     relative = difference(a, b, scale=1.0)
     if not np.isfinite(relative) or relative == 0:
         return relative

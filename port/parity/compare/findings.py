@@ -1,4 +1,4 @@
-"""What a comparison of two modules finds: what differs, layer by layer, and where the two part first."""
+"""The findings of comparing two modules: what differs, layer by layer, and where the two first diverge."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ WORDS: dict[What, str] = {
     "backward": "gradients",
     "input gradient": "gradients of the inputs",
 }
-"""What a row of each kind is called."""
+"""The name of a row of each kind."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that differs.
+    """One difference.
 
     Attributes:
         what: weights, the outputs, running statistics, gradients of parameters, of inputs.
         where: torch's key and Flax's path, or the output's name.
-        difference: relative; infinity for what cannot be compared.
-        limit: what it may be.
-        why: what is known of it.
-        mode: "evaluation" or "training"; "" for what has no mode.
+        difference: the relative difference; infinity for what cannot be compared.
+        limit: the largest allowed difference.
+        why: what is known about it.
+        mode: "evaluation" or "training"; "" if it has no mode.
     """
 
     what: What
@@ -45,21 +45,21 @@ class Finding:
 
 @dataclass(frozen=True)
 class LayerRow:
-    """One call of one layer, compared. Differences are relative; None is not compared.
+    """The comparison of one layer call. Differences are relative; None means not compared.
 
     Attributes:
         layer: torch's path, and which call.
         path: Flax's path.
         torch: torch's class.
         flax: Flax's class.
-        input: of what the layer was given.
-        output: of what it gave.
-        alone: of its output when Flax's layer is given torch's input.
-        arriving: of the gradient that arrived at its output.
-        gradient: of its parameters' gradients.
-        alone_backward: of the gradients when Flax's layer is given torch's input and torch's arriving gradient.
-        reordered: its input has the same numbers in another order.
-        notes: ids of the differences that the pair speaks of.
+        input: difference of the layer's inputs.
+        output: difference of its outputs.
+        alone: difference of its outputs when Flax's layer runs on torch's input.
+        arriving: difference of the gradients that arrive at its output.
+        gradient: difference of its parameters' gradients.
+        alone_backward: difference of the gradients when Flax's layer runs on torch's input and arriving gradient.
+        reordered: whether its input has the same numbers in another order.
+        notes: ids of the differences that the pair lists.
     """
 
     layer: str
@@ -78,19 +78,19 @@ class LayerRow:
 
 @dataclass(frozen=True)
 class Parting:
-    """Where the two sides part first, in one mode and one direction.
+    """Where the two sides first diverge, in one mode and one direction.
 
     Attributes:
         direction: "forward" or "backward".
         mode: "evaluation" or "training".
-        layer: torch's path of the first layer that differs; "" where all compared layers agree.
-        path: Flax's.
+        layer: torch's path of the first layer that differs; "" if all compared layers agree.
+        path: Flax's path of it.
         torch: torch's class of it.
-        flax: Flax's.
-        itself: whether the layer itself is at fault, rather than what is before it (behind it, going backward); None
-            where that cannot be told.
+        flax: Flax's class of it.
+        itself: whether the layer itself is at fault, rather than what is before it (after it, going backward); None
+            if that cannot be decided.
         why: the same in a sentence.
-        notes: ids of the differences that the pair speaks of.
+        notes: ids of the differences that the pair lists.
     """
 
     direction: Literal["forward", "backward"]

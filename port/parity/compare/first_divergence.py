@@ -1,4 +1,4 @@
-"""Where the two sides part first, forward and backward, told from the layers' differences."""
+"""Find where the two sides first diverge, forward and backward, from the layers' differences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from port.parity.compare.findings import LayerRow, Parting
 
 
 def part_forward(rows: Sequence[LayerRow], mode: str, limits: Limits) -> Parting:
-    """The first layer whose output differs, and whether it or what is before it is at fault.
+    """Find the first layer whose output differs, and whether it or something before it is at fault.
 
     Args:
         rows: in torch's order.
@@ -18,14 +18,14 @@ def part_forward(rows: Sequence[LayerRow], mode: str, limits: Limits) -> Parting
     """
     limit = limits.forward
     for place, row in enumerate(rows):
-        # A flatten in another order is where its reader goes wrong.
+        # A flatten in another order shows at the layer that reads it.
         if not _over(row.output, limit):
             continue
         named = _named(row)
         if not _over(row.input, limit):
             why = f"{named} gives another output for the same input: the layer itself"
             return _parting("forward", mode, row, True, why)
-        # The reader of a wrong input is right when it is given the right one.
+        # A layer after a wrong input is correct on the right one.
         before = _before(rows, place, limit)
         if row.alone is None:
             why = f"{named} is the first to differ; its input differs already, {before}"
@@ -66,7 +66,7 @@ def part_backward(rows: Sequence[LayerRow], mode: str, limits: Limits) -> Partin
 
 
 def _before(rows: Sequence[LayerRow], place: int, limit: float) -> str:
-    """What is before a layer, as the reader can find it."""
+    """Where to look before a layer, in words."""
     if rows[place].reordered:
         return "the same numbers in another order, as a flatten of channels last gives them"
     right = [row.layer for row in rows[:place] if not _over(row.output, limit)]

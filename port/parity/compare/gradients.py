@@ -1,4 +1,4 @@
-"""Flax's gradients in torch's names and layouts."""
+"""Convert Flax's gradients to torch's names and layouts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def gradients_in_torchs(mapping: Mapping, gradients: Arrays) -> Arrays:
 
     Args:
         mapping: from torch's keys to Flax's paths.
-        gradients: by Flax's paths.
+        gradients: gradients by Flax's paths.
 
     Returns:
-        by torch's keys; a tied weight's under each of its names.
+        gradients by torch's keys; a tied weight's under each of its names.
     """
     carried: Arrays = {}
     for entry in mapping.entries:
@@ -33,11 +33,11 @@ def gradients_in_torchs(mapping: Mapping, gradients: Arrays) -> Arrays:
 
 
 def gathered(mapping: Mapping, gradients: Arrays, tied: dict[str, str]) -> Arrays:
-    """torch's gradients, those summed that Flax has one place for while torch trains them apart.
+    """Sum torch's gradients of tensors that torch trains separately but Flax holds as one.
 
     Args:
         mapping: from torch's keys to Flax's paths.
-        gradients: by torch's keys, a tied weight's under each of its names.
+        gradients: gradients by torch's keys, a tied weight's under each of its names.
         tied: torch's name → the earlier name of the same tensor.
     """
     result = dict(gradients)
@@ -49,7 +49,7 @@ def gathered(mapping: Mapping, gradients: Arrays, tied: dict[str, str]) -> Array
 
 
 def untied(entry: Entry, tied: dict[str, str]) -> str | None:
-    """What is one tensor on one side only; None where both sides agree."""
+    """A message on tensors tied on one side only; None if both sides agree."""
     apart = [source for source in entry.sources if source not in tied]
     if entry.is_tied and len(apart) > 1:
         return f"{', '.join(apart)} are tensors of their own in torch, and one in Flax, {', '.join(entry.targets)}"

@@ -1,4 +1,4 @@
-"""The one judge of tensors: by their limits, and by the original's control what is beyond them."""
+"""Judge tensors: by their limits, and beyond these by the original's control."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class ComparedTensor:
 
     Attributes:
         name: its name.
-        difference: relative.
-        limit: what it may be.
-        is_rounding: it is beyond its limit by rounding alone, as the original's own control shows.
+        difference: the relative difference.
+        limit: the largest allowed difference.
+        is_rounding: whether it exceeds its limit only by rounding, as the original's control shows.
         unjudged: why it cannot be judged; empty if it can.
     """
 
@@ -47,22 +47,22 @@ class Judge:
     """Compares tensors of one run of each side.
 
     Attributes:
-        control: of the original's run.
-        limits: how far apart two arrays may be.
+        control: the control of the original's run.
+        limits: the largest allowed differences.
     """
 
     control: Control
     limits: Limits
 
     def tensor(self, kind: str, name: str, pair: Pair, *, most: float = 0.0) -> ComparedTensor:
-        """One tensor.
+        """Judge one tensor.
 
         Args:
-            kind: of the tensor; that and its name are as the control has them.
-            name: of the tensor.
-            pair: the original's and the other side's.
-            most: of a gradient, the largest magnitude of any; one that is next to nothing beside it is set in relation
-                to a share of it.
+            kind: the tensor's kind; kind and name are the control's.
+            name: the tensor's name.
+            pair: the original's tensor and the other side's.
+            most: for gradients, the largest magnitude of any; a gradient that is tiny compared with it is divided by a
+                fraction of it instead of its own magnitude.
         """
         limit = self.limits.gradient if is_gradient(kind) else self.limits.forward
         apart = difference(*pair, scale=self.limits.share * most)
@@ -74,13 +74,13 @@ class Judge:
         return ComparedTensor(name, apart, limit, judged.is_rounding, judged.why)
 
     def _behind_nan(self, kind: str, name: str, pair: Pair, most: float) -> ComparedTensor:
-        """A gradient behind an output that is NaN: where torch's is NaN for that, it says nothing of the other side's.
+        """Judge a gradient behind a NaN output: if torch's is NaN for that reason, the other side's cannot be judged.
 
-        XLA makes 0 of NaN · 0 where it sees that the factor came from a comparison, and with jit alone.
+        XLA turns NaN · 0 into 0 if it sees that the factor comes from a comparison, and only under jit.
         """
         theirs, ours = pair
         lost = np.isnan(theirs)
-        if np.isnan(ours[lost]).all():  # it is the other side's NaN that has nothing beside it
+        if np.isnan(ours[lost]).all():  # the NaN is on the other side only
             return ComparedTensor(name, NOT_A_NUMBER, self.limits.gradient)
         rest = self.tensor(kind, name, (theirs, np.where(lost, theirs, ours)), most=most)
         if rest.status is not Status.AGREE:
@@ -88,25 +88,25 @@ class Judge:
         return ComparedTensor(name, rest.difference, rest.limit, unjudged=_BEHIND_NAN.format(name))
 
     def row(self, what: str, kind: str, pairs: Mapping[str, Pair], *, most: float = 0.0) -> Compared:
-        """All tensors of a kind in one row: the largest difference of those that can be judged.
+        """Judge all tensors of a kind in one row: the largest difference of those that can be judged.
 
         Args:
             what: the row's name.
-            kind: of the tensors.
-            pairs: by name.
-            most: as of `tensor`.
+            kind: the tensors' kind.
+            pairs: the pairs of tensors, by name.
+            most: as in `tensor`.
         """
         tensors = [self.tensor(kind, name, pair, most=most) for name, pair in pairs.items()]
         return row_of(what, tensors, self.limits.gradient if is_gradient(kind) else self.limits.forward)
 
 
 def row_of(what: str, tensors: Sequence[ComparedTensor], limit: float) -> Compared:
-    """Compared tensors of one kind in one row.
+    """Combine compared tensors of one kind into one row.
 
     Args:
         what: the row's name.
-        tensors: of the kind.
-        limit: what the difference of one may be.
+        tensors: the tensors of the kind.
+        limit: the largest allowed difference of one.
     """
     judged = [tensor for tensor in tensors if not tensor.is_rounding and not tensor.unjudged]
     worst = max(judged, key=lambda tensor: tensor.difference, default=None)

@@ -1,4 +1,4 @@
-"""Which torch layer is which Flax layer, and how what one takes and gives reads in the other's layout."""
+"""Match torch layers with Flax layers, and convert their inputs and outputs between the two layouts."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from port.parity.sides.inputs import InputLayout
 
 @dataclass(frozen=True)
 class Matched:
-    """A layer on both sides.
+    """One layer on both sides.
 
     Attributes:
-        torch: torch's.
-        flax: Flax's.
-        pair: the pair that speaks of both; None for modules of a person's own.
-        entries: the mapping's entries of the layer's own tensors.
+        torch: torch's layer.
+        flax: Flax's layer.
+        pair: the pair for both; None for user-defined modules.
+        entries: the mapping's entries for the layer's own tensors.
     """
 
     torch: Layer
@@ -32,17 +32,17 @@ class Matched:
 
     @property
     def fold(self) -> Fold | None:
-        """What is folded into the layer's weight: its inputs come in another order in Flax."""
+        """The fold in the layer's weight: its inputs come in another order in Flax."""
         moves = (move for entry in self.entries for move in entry.moves)
         return next((move for move in moves if isinstance(move, Fold)), None)
 
     def channel_axis(self, shape: tuple[int, ...], layout: InputLayout, *, place: int | None) -> int | None:
-        """The axis of a torch array that Flax has last; None where both have the same layout.
+        """The axis of a torch array that Flax has last; None if both have the same layout.
 
         Args:
-            shape: torch's.
-            layout: of the model's inputs.
-            place: which input of the layer it is; None for an output.
+            shape: the torch array's shape.
+            layout: the layout of the model's inputs.
+            place: the index of the layer's input; None for an output.
         """
         if self.pair is not None and self.pair.channels is not None:
             channels, inputs = self.pair.channels, self.pair.channel_inputs
@@ -50,26 +50,26 @@ class Matched:
             return channels % len(shape) if has_it and -len(shape) <= channels < len(shape) else None
         if self.entries:  # a layer with weights and no channel axis works on the last axis on both sides
             return None
-        # Elementwise, or a module of a person's own: as the model's inputs.
+        # Elementwise, or a user-defined module: like the model's inputs.
         return layout.axis if layout.moved and len(shape) == layout.rank else None
 
     def in_torchs(
         self, array: np.ndarray, like: tuple[int, ...], layout: InputLayout, *, place: int | None
     ) -> np.ndarray:
-        """A Flax array in torch's layout; ``like`` is the shape that torch's has."""
+        """Convert a Flax array to torch's layout; ``like`` is the torch array's shape."""
         if array.ndim != len(like):
-            # torch.nn.LSTM's states have an axis of layers, which one by hand has not.
+            # torch.nn.LSTM's states have a layer axis, which a hand-written LSTM's lack.
             ours, theirs = (shape[_leading_ones(shape) :] for shape in (array.shape, like))
             return array.reshape(like) if self.pair is None and ours == theirs else array
         axis = self.channel_axis(like, layout, place=place)
         if axis is not None:
             moved = np.moveaxis(array, -1, axis)
-            # A module of a person's own may have its channels anywhere: then the shape says it.
+            # A user-defined module may have its channels anywhere: then the shape decides.
             return array if self.pair is None and moved.shape != like and array.shape == like else moved
         return self._unfolded(array) if place is not None else array
 
     def in_flaxs(self, array: np.ndarray, layout: InputLayout, *, place: int | None) -> np.ndarray:
-        """A torch array in Flax's layout."""
+        """Convert a torch array to Flax's layout."""
         axis = self.channel_axis(array.shape, layout, place=place)
         if axis is not None:
             return np.ascontiguousarray(np.moveaxis(array, axis, -1))
@@ -90,7 +90,7 @@ def _leading_ones(shape: tuple[int, ...]) -> int:
 
 
 def match_layers(torch: Guide, flax: Guide, mapping: Mapping) -> dict[str, Matched]:
-    """torch's path → the layer on both sides: those that hold tensors as the mapping has them, the others by path."""
+    """torch's path → the layer on both sides: layers with tensors are matched by the mapping, the others by path."""
     found: dict[str, Matched] = {}
     entries: dict[tuple[str, str], list[Entry]] = defaultdict(list)
     for entry in mapping.entries:
@@ -98,7 +98,7 @@ def match_layers(torch: Guide, flax: Guide, mapping: Mapping) -> dict[str, Match
             entries[match.torch.path, match.flax.path].append(entry)
             found.setdefault(match.torch.path, match)
     homes = [match.flax.path for match in found.values()]
-    # Several torch layers that are one of Flax's are a stack, and run inside a scan.
+    # Several torch layers that match one Flax layer are a stack, and run inside a scan.
     found = {path: match for path, match in found.items() if homes.count(match.flax.path) == 1}
     taken = {match.flax.path for match in found.values()}
     by_path = {normal_form(layer.path_elsewhere): layer for layer in reversed(flax.layers)}
@@ -112,7 +112,7 @@ def match_layers(torch: Guide, flax: Guide, mapping: Mapping) -> dict[str, Match
 
 
 def _owners(torch: Guide, flax: Guide, entry: Entry) -> Matched | None:
-    """The innermost layers of one pair around an entry's tensors."""
+    """The innermost layers around an entry's tensors that one pair covers."""
     for theirs in torch.around(entry.sources[:1] if entry.is_tied else entry.sources):
         for ours in flax.around(entry.targets[:1] if entry.is_tied else entry.targets):
             if theirs.path and (pair := _common(theirs, ours)) is not None:

@@ -1,4 +1,4 @@
-"""The two runs layer by layer: every call of a layer compared, and each run alone on the reference's input."""
+"""Compare two runs layer by layer: every layer call, and each layer alone on the reference's input."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from port.parity.sides.torch_side import TorchSide
 
 @dataclass(frozen=True)
 class LayerPairing:
-    """What is needed to compare layers.
+    """Compares the layers of two runs.
 
     Attributes:
         matched: torch's path → the layer on both sides.
-        layout: of the model's inputs.
-        limits: what a difference may be.
+        layout: the layout of the model's inputs.
+        limits: the largest allowed differences.
         gradients: torch's key → the difference of that parameter's gradient in the whole model.
-        largest: the largest gradient of any parameter: the scale of what is nearly zero.
+        largest: the largest gradient of any parameter: the scale for gradients close to zero.
         is_packed: whether torch's model packs sequences: see `packs`.
     """
 
@@ -42,7 +42,7 @@ class LayerPairing:
     is_packed: bool = False
 
     def rows(self, torch: Run, flax: Run) -> list[tuple[LayerRow, RecordedCall, RecordedCall]]:
-        """Every call of a layer that both sides make, in torch's order."""
+        """All layer calls made by both sides, in torch's order."""
         theirs = {call.key: call for call in flax.calls}
         rows = []
         for call in torch.calls:
@@ -53,7 +53,7 @@ class LayerPairing:
         return rows
 
     def row(self, match: Matched, torch: RecordedCall, flax: RecordedCall) -> LayerRow:
-        """One call of one layer on both sides, compared."""
+        """Compare one call of one layer on both sides."""
         given = self._compare(match, _data(torch.inputs), _data(flax.inputs), is_input=True)
         gave = self._compare(match, torch.outputs, flax.outputs, scale=self.limits.share * largest(_data(torch.inputs)))
         arriving = self._compare(match, _filled(torch), _filled(flax), scale=self._scale)
@@ -85,9 +85,9 @@ class LayerPairing:
         for place, ((_, a), b) in enumerate(pairs[:1] if len(torch) != len(flax) else pairs):
             b = match.in_torchs(b, a.shape, self.layout, place=place if is_input else None)
             if self.is_packed and a.ndim != b.ndim and a.size != b.size:
-                continue  # a packed sequence has a row for each step that is there, Flax's padded one has them all
+                continue  # a packed sequence has rows only for actual steps, Flax's padded one for all
             apart = difference(a, b, scale=scale)
-            # What was flattened stands in another order: of a module without weights that is no fault.
+            # A flattened input is in another order: for a module without weights that is no fault.
             if apart > self.limits.forward and not match.entries and _same_numbers(a, b, self.limits.forward):
                 apart = 0.0
             found.append(apart)
@@ -109,7 +109,7 @@ class LayerPairing:
         *,
         training: bool,
     ) -> tuple[float | None, float | None]:
-        """Flax's layer given torch's input and torch's arriving gradient.
+        """Run Flax's layer on torch's input and torch's arriving gradient.
 
         Returns:
             the difference of its output, and of its gradients; None for what cannot be compared.
@@ -127,7 +127,7 @@ class LayerPairing:
             theirs = sides[0].run_layer(torch, training=training)
             ours = sides[1].run_layer(flax, inputs, wanted, training=training)
         except Exception:
-            # A layer that needs what only the whole model gives it (a bound scope, a stream of random numbers).
+            # A layer may need what only the whole model provides (a bound scope, a stream of random numbers).
             return None, None
         into = self.limits.share * largest(_data(torch.inputs))
         output = self._compare(match, _floating(theirs.outputs), ours.outputs, scale=into)
@@ -140,7 +140,7 @@ class LayerPairing:
         return output, max([*apart, *([] if given is None else [given])], default=None)
 
     def _as_given_to_torch(self, match: Matched, torch: RecordedCall, flax: RecordedCall) -> Inputs | None:
-        """The Flax call's arguments with torch's numbers in them; None where they do not fit."""
+        """The Flax call's arguments filled with torch's numbers; None if they do not fit."""
         tree = (*flax.args, flax.kwargs)
         ours, theirs = _data(flax.inputs), list(_data(torch.inputs).values())
         if len(ours) != len(theirs):
@@ -155,13 +155,13 @@ class LayerPairing:
 
 
 def packs(calls: Iterable[RecordedCall]) -> bool:
-    """Whether a layer of torch's was given, or gave, a packed sequence, `torch.nn.utils.rnn.PackedSequence`."""
+    """Whether a torch layer takes or returns a packed sequence, `torch.nn.utils.rnn.PackedSequence`."""
     named = (name for call in calls for name in leaves((*call.args, call.kwargs, call.output)))
     return any(name.rpartition(".")[2] == "batch_sizes" for name in named)
 
 
 def _data(arrays: Arrays) -> Arrays:
-    """Without masks, which mean the opposite here and there."""
+    """Drop masks, which have opposite meanings on the two sides."""
     return {name: array for name, array in arrays.items() if array.dtype != bool}
 
 
@@ -170,10 +170,10 @@ def _floating(arrays: Arrays) -> Arrays:
 
 
 def _filled(call: RecordedCall) -> Arrays:
-    """The gradient that arrived at each floating output; zeros where none did."""
+    """The gradient that arrived at each floating-point output; zeros if none did."""
     return {name: call.cotangents.get(name, np.zeros(array.shape)) for name, array in _floating(call.outputs).items()}
 
 
 def _same_numbers(a: np.ndarray, b: np.ndarray, limit: float) -> bool:
-    """Whether each sample holds the same numbers in another order."""
+    """Whether each sample has the same numbers in another order."""
     return a.shape == b.shape and a.ndim == 2 and a.size > 0 and difference(np.sort(a), np.sort(b)) <= limit

@@ -1,4 +1,4 @@
-"""One mode of the two models, evaluation or training, compared: outputs, gradients, layers."""
+"""Compare two models in one mode, evaluation or training: outputs, gradients, layers."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from port.parity.sides.torch_side import TorchSide
 
 @dataclass(frozen=True)
 class Models:
-    """The two models as they are compared.
+    """The two models under comparison.
 
     Attributes:
         torch: torch's side.
         flax: Flax's side.
         mapping: from torch's keys to Flax's paths.
         matched: torch's path → the layer on both sides.
-        inputs: torch's.
-        flax_inputs: Flax's, in its layout.
-        layout: of the inputs.
-        limits: what a difference may be.
-        losses: of torch's outputs and of Flax's, if not the outputs themselves are pulled back.
-        single_step: whether layers are run alone where the two sides differ.
+        inputs: torch's inputs.
+        flax_inputs: Flax's inputs, in its layout.
+        layout: the inputs' layout.
+        limits: the largest allowed differences.
+        losses: losses of torch's outputs and of Flax's, if gradients are not pulled back from the outputs themselves.
+        single_step: whether to run layers alone where the two sides differ.
         unfit: why gradients do not fit into memory, and are not compared; empty if they do.
-        parts: of the parameters, whose gradients are taken one part after the other; None is one of all.
+        parts: parts of the parameters whose gradients are taken in turn; None is all at once.
     """
 
     torch: TorchSide
@@ -64,13 +64,13 @@ class Models:
     def torch_run(
         self, cotangents: RandomCotangents, *, training: bool, part: Part | None, seed: int | None = None
     ) -> Run:
-        """torch's run with the gradients of a part, if they fit.
+        """Run torch's side, with the gradients of a part if they fit.
 
         Args:
-            cotangents: what is pulled back.
+            cotangents: the cotangents to pull back.
             training: the mode.
-            part: of the parameters.
-            seed: of a control's run, from numbers that are moved; None of the run itself.
+            part: the part of the parameters.
+            seed: the seed of a control run on perturbed numbers; None for the run itself.
         """
         own = (self.torch, self.inputs)
         side, inputs = own if seed is None else self.torch.moved(self.inputs, seed)
@@ -78,18 +78,18 @@ class Models:
         return side.run(inputs, pulled, training=training, loss=self.losses[0], part=names)
 
     def flax_run(self, pulled: Cotangents, *, training: bool, part: Part | None) -> Run:
-        """Flax's run with the gradients of a part; arguments as of `torch_run`."""
+        """Run Flax's side, with the gradients of a part; arguments as in `torch_run`."""
         paths = None if part is None else part.flax
         return self.flax.run(self.flax_inputs, pulled, training=training, loss=self.losses[1], part=paths)
 
 
 def compare_mode(models: Models, torch: Run, drawn: RandomCotangents, *, training: bool) -> ModeResult:
-    """Run Flax's side as torch's was run, and compare.
+    """Run Flax's side like torch's, and compare.
 
     Args:
-        models: the two.
+        models: the two models.
         torch: torch's run in this mode, with the gradients of the first part.
-        drawn: what was pulled back through torch's outputs.
+        drawn: the cotangents pulled back through torch's outputs.
         training: the mode.
     """
     mode = "training" if training else "evaluation"
@@ -150,10 +150,10 @@ def _compare_gradients(
     *,
     outputs_match: bool,
 ) -> dict[str, float]:
-    """The gradients of parameters, of those that torch's run has; gives them by torch's keys, as differences.
+    """Compare the parameter gradients in torch's run; returns the differences by torch's keys.
 
-    Where the outputs cannot be matched, gradients are of other things: they find nothing. A parameter that torch does
-    not train may have none in Flax, where a plain parameter is frozen by stopping it; that it takes part, outputs tell.
+    If the outputs cannot be matched, the gradients belong to different functions and give no findings. A parameter that
+    torch does not train may have no gradient in Flax, where stop_gradient freezes it; the outputs show that it is used.
     """
     own = gathered(models.mapping, torch.gradients, models.torch.guide.tied)
     carried = gradients_in_torchs(models.mapping, flax.gradients)
@@ -176,7 +176,7 @@ def _compare_gradients(
 def _compare_input_gradients(
     models: Models, torch: Run, flax: Run, judge: Judge, result: ModeResult, mode: str, *, outputs_match: bool
 ) -> None:
-    """The gradients of the inputs."""
+    """Compare the gradients of the inputs."""
     if len(torch.input_gradients) != len(flax.input_gradients):
         counts = f"torch has {len(torch.input_gradients)}, Flax {len(flax.input_gradients)}"
         result.remarks.append(f"gradients of the inputs in {mode} were not compared, as they have no twins: {counts}")
@@ -195,12 +195,12 @@ def _alone(
 
 
 def compare_buffers(models: Models, steps: int, result: ModeResult) -> None:
-    """The running statistics and other buffers of both sides after some forward passes in training mode.
+    """Compare the running statistics and other buffers of both sides after some forward passes in training mode.
 
     Args:
-        models: the two.
-        steps: forward passes.
-        result: where what was compared is added.
+        models: the two models.
+        steps: the number of forward passes.
+        result: the result to add to.
     """
     entries = [e for e in models.mapping.entries if e.collection not in ("params", TORCH_ONLY)]
 
@@ -232,10 +232,10 @@ def _control(models: Models, torch: Run, drawn: RandomCotangents, part: Part | N
 
 
 def _input_gradients(models: Models, torch: Run, flax: Run) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """Of each input: torch's name, and both gradients in torch's layout."""
+    """For each input: torch's name, and both gradients in torch's layout."""
     theirs, ours = torch.input_gradients, flax.input_gradients
     if len(theirs) != len(ours):
-        return []  # the Flax inputs were given apart
+        return []  # the Flax inputs were passed separately
     given, flax_given = leaves(models.inputs.tree), leaves(models.flax_inputs.tree)
     found = []
     for (name, array), (path, other) in zip(theirs.items(), ours.items(), strict=True):

@@ -1,4 +1,4 @@
-"""What comparing two modules in one mode found."""
+"""The result of comparing two modules in one mode."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from port.parity.sides.calls import Arrays, RecordedCall
 
 @dataclass
 class ModeResult:
-    """What comparing one mode found.
+    """The result of comparing one mode.
 
     Attributes:
-        calls: of torch's layers and of Flax's.
-        outputs: torch's and Flax's, each in its own layout.
-        findings: what differs.
-        partings: where the two sides part first.
-        rows: the layers.
+        calls: the calls of torch's layers and of Flax's.
+        outputs: torch's and Flax's outputs, each in its own layout.
+        findings: the differences.
+        partings: where the two sides first diverge.
+        rows: the compared layers.
         flax_layers: Flax's layers by path.
-        tensors: all that were compared, by kind.
-        pairing: what compares the layers.
+        tensors: all compared tensors, by kind.
+        pairing: compares the layers.
         rounded: torch's layer that differs before the one in ``partings``, by float32's rounding, and by how much.
-        zeros: what differs by rounding alone, as the control shows: it is zero in exact arithmetic.
+        zeros: what differs only by rounding, as the control shows: it is zero in exact arithmetic.
         unjudged: what cannot be judged, and why.
         no_gradient: why torch has no gradients; empty if it has.
         remarks: what was not compared.
@@ -50,14 +50,14 @@ class ModeResult:
         """Take in one compared tensor.
 
         Args:
-            what: of the finding, if it is one.
+            what: the finding's kind, if it is one.
             mode: "evaluation" or "training".
-            where: the tensor, for people.
-            tensor: compared.
-            why: what is known of the difference.
+            where: the tensor's name in the report.
+            tensor: the compared tensor.
+            why: what is known about the difference.
 
         Returns:
-            the difference; 0 of what is no finding by the control.
+            the difference; 0 if the control shows that it is only rounding.
         """
         self.tensors.setdefault(what, []).append(replace(tensor, name=where))
         match tensor.status:
@@ -76,7 +76,7 @@ class ModeResult:
 
         Args:
             mode: "evaluation" or "training".
-            limits: what a difference may be.
+            limits: the largest allowed differences.
             steps: forward passes before the buffers were compared.
         """
         rows = []

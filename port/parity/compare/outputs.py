@@ -1,4 +1,4 @@
-"""The two models' outputs: which is which, and in which layout."""
+"""Match the two models' outputs, and convert between their layouts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Outputs:
 
     Attributes:
         names: torch's name → Flax's.
-        layout: of the inputs.
-        shapes: torch's, by torch's names.
-        why: why they cannot be matched; "" where they are.
+        layout: the inputs' layout.
+        shapes: torch's shapes, by torch's names.
+        why: why they cannot be matched; "" if they are.
     """
 
     names: dict[str, str]
@@ -32,7 +32,7 @@ class Outputs:
         return {name: self.layout.in_torchs(flax[path], self.shapes[name]) for name, path in self.names.items()}
 
     def cotangents(self, torch: Arrays) -> Cotangents:
-        """What is pulled back through Flax's outputs: what torch's were given, in Flax's layout."""
+        """The cotangents of Flax's outputs: torch's cotangents in Flax's layout."""
 
         def in_flaxs(flax: Arrays) -> Arrays:
             given = {}
@@ -48,12 +48,12 @@ class Outputs:
 
 
 def match_outputs(torch: Arrays, flax: Arrays, layout: InputLayout) -> Outputs:
-    """Match by name where the names are the same, else in order.
+    """Match outputs by name if the names are the same, else in order.
 
     Args:
         torch: torch's outputs by name.
-        flax: Flax's.
-        layout: of the inputs.
+        flax: Flax's outputs by name.
+        layout: the inputs' layout.
     """
     shapes = {name: array.shape for name, array in torch.items()}
     if set(torch) == set(flax):

@@ -1,4 +1,4 @@
-"""What one side's values of a tensor are, if not the other's: transposed, another tensor's, rounded, never loaded."""
+"""Explain how one side's values of a tensor differ: transposed, another tensor's, rounded, never loaded."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from port.parity.sides.calls import Arrays
 
 _UNRELATED = 0.5
-"""A correlation below this is none: the values are not the other side's, changed."""
+"""Below this correlation, the values are unrelated to the other side's, not a change of them."""
 
 
 @dataclass(frozen=True)
 class Became:
-    """What became of a tensor.
+    """How a tensor changed.
 
     Attributes:
-        kind: its stable name, as "kernel-transposed".
-        why: the same in a sentence; "" where nothing is known.
+        kind: a stable name, such as "kernel-transposed".
+        why: the same in a sentence; "" if nothing is known.
     """
 
     kind: str
@@ -27,12 +27,12 @@ class Became:
 
 
 def became(array: np.ndarray, own: np.ndarray, others: Arrays) -> Became:
-    """What Flax's values are, if not torch's of that name.
+    """Explain Flax's values that are not torch's of that name.
 
     Args:
-        array: torch's, in Flax's layout.
-        own: Flax's.
-        others: torch's other tensors by their keys, in Flax's layout.
+        array: torch's tensor, in Flax's layout.
+        own: Flax's tensor.
+        others: torch's other tensors by key, in Flax's layout.
     """
     for axes in permutations(range(array.ndim)):
         if axes != tuple(range(array.ndim)) and equal(array.transpose(axes), own):
@@ -57,7 +57,7 @@ def became(array: np.ndarray, own: np.ndarray, others: Arrays) -> Became:
 
 
 def _changed(array: np.ndarray, own: np.ndarray) -> str:
-    """Whether Flax's values are torch's, changed, or have nothing to do with them."""
+    """Whether Flax's values are a change of torch's, or unrelated to them."""
     a, b = (_wide(values).astype(np.float64).ravel() for values in (array, own))
     if not (np.isfinite(a).all() and np.isfinite(b).all()) or np.ptp(a) == 0:
         return "weights-changed"
@@ -67,7 +67,7 @@ def _changed(array: np.ndarray, own: np.ndarray) -> str:
 
 
 def _along(array: np.ndarray, own: np.ndarray) -> str:
-    """Along which axis alone the values are in another order; "" where it is not one axis."""
+    """The single axis along which the values are reordered; "" if it is not a single axis."""
     for axis in range(array.ndim):
         a, b = (np.moveaxis(_wide(values), axis, 0).reshape(values.shape[axis], -1) for values in (array, own))
         rows = [sorted(map(tuple, values.tolist())) for values in (a, b)]
@@ -77,7 +77,7 @@ def _along(array: np.ndarray, own: np.ndarray) -> str:
 
 
 def equal(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays hold the same values, whatever their dtypes."""
+    """Whether two arrays have the same values, regardless of dtype."""
     return a.shape == b.shape and bool(np.array_equal(_wide(a), _wide(b), equal_nan=True))
 
 

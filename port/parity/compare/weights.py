@@ -1,4 +1,4 @@
-"""The two sides' own weights, compared through the mapping, before anything is run."""
+"""Compare the two sides' own weights through the mapping, before anything runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from port.parity.sides.calls import Arrays
 
 
 def unpaired(mapping: Mapping, torch: Guide, flax: Guide) -> list[Finding]:
-    """Every parameter that the same layer has on one side only.
+    """Find parameters that a layer has on one side only.
 
     Args:
         mapping: from torch's keys to Flax's paths, without them.
         torch: torch's guide.
-        flax: Flax's.
+        flax: Flax's guide.
     """
     entries = [entry for entry in mapping.entries if entry.collection != TORCH_ONLY or entry.optional]
     sides = (
@@ -34,7 +34,7 @@ def unpaired(mapping: Mapping, torch: Guide, flax: Guide) -> list[Finding]:
 
 
 def compare_weights(mapping: Mapping, torch: Arrays, flax: Arrays, tied: dict[str, str]) -> list[Finding]:
-    """Every tensor whose values are not the same on both sides, with what became of it, where that can be seen.
+    """Find tensors whose values differ between the sides, with how they changed, if that can be seen.
 
     Args:
         mapping: from torch's keys to Flax's paths.

@@ -1,4 +1,4 @@
-"""The tour as a static site: lessons in two columns, the differences, old tutorials, the cheat sheet; with search."""
+"""The static site: guides, reference, lessons in two columns, differences, old tutorials, cheat sheet; one search."""
 
 from port.report.site.reading import Reading, reading_of_files, reading_of_lesson
 from port.report.site.writing import write_site

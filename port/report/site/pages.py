@@ -74,13 +74,14 @@ def pages(readings: Sequence[Reading]) -> Iterator[tuple[str, str]]:
 
 
 def _guides(written: Sequence[GuidePage], readings: Sequence[Reading]) -> Iterator[tuple[str, str]]:
-    yield _page("guides.html.jinja", "guides/index.html", readings, guides=written)
+    prose = partial(rendered, notes_at=f"../{NOTES_PAGE}", link=link_from_guide)
+    yield _page("guides.html.jinja", "guides/index.html", readings, guides=written, prose=prose)
     for number, guide in enumerate(written):
         around = {
             "previous": written[number - 1] if number else None,
             "next": written[number + 1] if number + 1 < len(written) else None,
         }
-        body = rendered(guide.text, notes_at=f"../{NOTES_PAGE}", link=link_from_guide)
+        body = prose(guide.text)
         yield _page("guide.html.jinja", guide.path, readings, guides=written, guide=guide, body=body, **around)
 
 

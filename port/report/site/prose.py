@@ -85,7 +85,7 @@ def _parser() -> MarkdownIt:
     parser.add_render_rule("fence", _code)
     parser.add_render_rule("code_block", _code)  # an indented one, as docstrings have them
     parser.add_render_rule("text", _text)
-    parser.add_render_rule("table_open", lambda *_: '<div class="table"><table>')
+    parser.add_render_rule("table_open", lambda *_: '<div class="table" tabindex="0"><table>')
     parser.add_render_rule("table_close", lambda *_: "</table></div>")
     return parser
 
@@ -96,7 +96,7 @@ def _code(_: RendererHTML, tokens: Sequence[Token], place: int, *__: Any) -> str
     code = Markup("\n").join(html_of(line) for line in lines)
     title = TITLE.search(" ".join(told))
     named = Markup("<figcaption>{}</figcaption>").format(title[1]) if title else ""
-    return Markup('<figure class="code {}">{}<pre tabindex="0"><code>{}</code></pre></figure>\n').format(
+    return Markup('<figure class="code in-{}">{}<pre tabindex="0"><code>{}</code></pre></figure>\n').format(
         language, named, code
     )
 

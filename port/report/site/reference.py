@@ -41,6 +41,11 @@ LONGEST_VALUE = 120  # characters of a constant that are shown
 WIDTH = 88  # columns of a signature on one line
 
 
+def first_paragraph(texts: tuple[str, ...]) -> str:
+    """On one line; empty where there is no text."""
+    return " ".join(texts[0].partition("\n\n")[0].split()) if texts else ""
+
+
 @dataclass(frozen=True)
 class Described:
     """Things that a docstring lists: parameters, attributes, errors, what is returned.
@@ -87,8 +92,8 @@ class PublicName:
 
     @property
     def summary(self) -> str:
-        """The docstring's first line."""
-        return self.texts[0].partition("\n")[0] if self.texts else ""
+        """The docstring's first paragraph."""
+        return first_paragraph(self.texts)
 
     def signature_lines(self) -> list[str]:
         """The signature, an argument a line where one line would be too long."""
@@ -126,8 +131,8 @@ class Room:
 
     @property
     def summary(self) -> str:
-        """The docstring's first line."""
-        return self.texts[0].partition("\n")[0] if self.texts else ""
+        """The docstring's first paragraph."""
+        return first_paragraph(self.texts)
 
 
 @cache

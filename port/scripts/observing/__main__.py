@@ -1,7 +1,7 @@
 """Watch a script: ``FOLDER STEPS FILE ARGUMENTS …``, or ``FOLDER STEPS -m MODULE ARGUMENTS …``.
 
-Started by `port.scripts.observe` as a process of its own, by this file's path: so nothing that lies where the user
-stands is imported in a package's place.
+`port.scripts.observe` starts it as a separate process, by this file's path, so that no file in the user's current
+folder shadows a package.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 
 
 def main(folder: str, steps: str, *command: str) -> int:
-    """Watch, and run; returns the script's exit code."""
-    # port is imported from here; every other package from the environment of the interpreter that runs the script.
+    """Run the script and watch it; returns its exit code."""
+    # port is imported from here; every other package from the environment of the script's interpreter.
     sys.path[0] = str(Path(__file__).parents[3])
     import_module("port")
     del sys.path[0]

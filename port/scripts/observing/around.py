@@ -1,4 +1,4 @@
-"""What surrounds the training: options, seeds, what is printed, logged and saved, threads and processes."""
+"""Watch what surrounds the training: options, seeds, what is printed, logged and saved, threads and processes."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ LONGEST_HELP = 300
 
 
 def watch_surroundings(session: Session) -> None:
-    """See all of it."""
+    """Install all of this module's hooks."""
     _watch_options(session)
     _watch_seeds(session)
     _watch_prints(session)
     _watch_others(session)
-    replace_method(torch, "compile", lambda original: _told(session, original, "compile"))
+    replace_method(torch, "compile", lambda original: _reporting(session, original, "compile"))
     for name in ("register_full_backward_hook", "register_full_backward_pre_hook"):
-        replace_method(torch.nn.Module, name, lambda original: _told(session, original, "gradient hook"))
+        replace_method(torch.nn.Module, name, lambda original: _reporting(session, original, "gradient hook"))
 
 
-def _told(session: Session, original: Callable[..., Any], kind: str) -> Callable[..., Any]:
+def _reporting(session: Session, original: Callable[..., Any], kind: str) -> Callable[..., Any]:
     def called(*args: Any, **kwargs: Any) -> Any:
         if _is_scripts(session):
             session.tell(kind)
@@ -59,7 +59,7 @@ def _watch_options(session: Session) -> None:
 
         return parse
 
-    # parse_args calls the other one: a call from Python's own files is not the script's.
+    # parse_args calls parse_known_args: a call from Python's standard library is not the script's.
     for name in ("parse_args", "parse_known_args"):
         replace_method(argparse.ArgumentParser, name, around)
 
@@ -127,7 +127,7 @@ def _watch_prints(session: Session) -> None:
 
 
 def _watch_others(session: Session) -> None:
-    """Threads and processes that the script starts: what they train is not seen."""
+    """Watch the threads and processes that the script starts; what they train is not watched."""
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def start(self: threading.Thread) -> Any:

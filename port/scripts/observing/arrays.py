@@ -1,4 +1,4 @@
-"""The numbers beside the account: the weights before the first update, and what the models were given in each step."""
+"""Arrays stored with the observation: the weights before the first update, and the models' inputs in each step."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from port.scripts.observing.described import tensors_in
 from port.scripts.observing.known_models import KnownModels
 
 MOST_BYTES = 1 << 30
-"""Of each file: what is larger is left out, and the account says so."""
+"""The largest size of each file, in bytes; larger files are left out, and the observation says so."""
 
 
 class Arrays:
-    """Copies of tensors, kept until the watched steps are over and then written: safetensors, never pickles.
+    """Copies of tensors, kept until the watched steps are over and then written as safetensors, never as pickles.
 
     Attributes:
         left_out: the files that would have been too large.
 
     Args:
-        folder: where they go: ``initial.safetensors``, a model's parameters and buffers by the names of the account;
-            and ``inputs.safetensors``, ``STEP.CALL.MODEL.ARGUMENT``, by the numbers of the account's steps and calls.
-        models: the script's.
+        folder: the output folder: ``initial.safetensors`` has the models' parameters and buffers by the observation's
+            names; ``inputs.safetensors`` has ``STEP.CALL.MODEL.ARGUMENT``, by the observation's step and call numbers.
+        models: the script's models.
     """
 
     def __init__(self, folder: Path, models: KnownModels) -> None:
@@ -36,7 +36,7 @@ class Arrays:
         self.left_out: list[str] = []
 
     def take_weights(self, before: Mapping[int, torch.Tensor]) -> None:
-        """The weights of all models as they are before the first update; later calls change nothing.
+        """Keep the weights of all models from before the first update; later calls change nothing.
 
         Args:
             before: a buffer's id → its value before the calls that lead to the first loss.
@@ -47,7 +47,7 @@ class Arrays:
                 self._keep("initial", name, before.get(id(tensor), tensor))
 
     def take_inputs(self, step: int, call: int, name: str, given: Any) -> None:
-        """What a model was given."""
+        """Keep the inputs of a model's call."""
         if not self._is_written:
             for path, tensor in tensors_in(given):
                 self._keep("inputs", f"{step}.{call}.{name}.{path}", tensor)

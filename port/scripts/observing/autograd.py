@@ -1,4 +1,4 @@
-"""Which parameters a loss leads to, by autograd's own graph."""
+"""The parameters that a loss depends on, by autograd's graph."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from port.scripts.observing.known_models import KnownModels
 
 
 def parameters_reached(loss: torch.Tensor, models: KnownModels) -> Iterator[str]:
-    """The names of the parameters that ``loss.backward()`` gives a gradient."""
+    """The names of the parameters for which ``loss.backward()`` computes a gradient."""
     pending, seen = [loss.grad_fn], set[Any]()
     while pending:
         node = pending.pop()

@@ -1,4 +1,4 @@
-"""How a DataLoader puts its batches together, however it was told so."""
+"""How a DataLoader forms its batches, whichever of its arguments set it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch.utils.data import BatchSampler, DataLoader
 def batching(loader: DataLoader[Any]) -> tuple[int | None, bool, Any]:
     """Its batch size, whether it drops a smaller last batch, and its sampler of examples.
 
-    ``batch_sampler=BatchSampler(sampler, 8, False)``, as packages give it, is ``batch_size=8, sampler=sampler``. Of
-    another batch sampler there is no batch size, and it is the sampler.
+    ``batch_sampler=BatchSampler(sampler, 8, False)``, as some packages pass it, equals ``batch_size=8,
+    sampler=sampler``. For any other batch sampler there is no batch size, and the batch sampler is returned as sampler.
     """
     own = loader.batch_sampler
     if loader.batch_size is None and type(own) is BatchSampler:

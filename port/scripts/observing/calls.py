@@ -1,4 +1,4 @@
-"""Calls of modules, how each was constructed, and the switch between training and evaluation: torch's global hooks."""
+"""Watch module calls, constructor calls, and switches between training and evaluation, by torch's global hooks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from port.scripts.observing.session import Session, is_grad_on, replace_method
 
 
 def watch_modules(session: Session) -> None:
-    """See every module's construction, every call that the script makes, and every train() and eval()."""
+    """Watch every module's construction, every call by the script, and every train() and eval()."""
     _watch_construction(session)
     _watch_calls(session)
     _watch_switches(session)
@@ -34,7 +34,7 @@ def _watch_construction(session: Session) -> None:
 
 
 def _watch_calls(session: Session) -> None:
-    """A call within another module's is a part of that, and not looked at."""
+    """Watch outermost calls; a call within another module's call belongs to that one, and is skipped."""
     outer: list[tuple[nn.Module, bool, Any]] = []
 
     def before(module: nn.Module, args: Any) -> None:
@@ -49,7 +49,7 @@ def _watch_calls(session: Session) -> None:
         session.hidden += 1
 
     def after(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        # A call that failed on its way in has left its entry: it is above this module's.
+        # A call that raised an error has left its entry on the stack, above this module's.
         while outer:
             found, is_scripts, where = outer.pop()
             session.hidden -= 1

@@ -1,4 +1,4 @@
-"""Anything as data that a person can read: numbers as they are, tensors by shape, objects by class."""
+"""Turn any value into readable JSON data: numbers unchanged, tensors by shape, objects by class."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ LONGEST = 200
 
 
 def class_name(thing: object) -> str:
-    """The class of an object, with its module: "torch.nn.modules.linear.Linear"; "Net" for one of the script's own."""
+    """An object's class with its module: "torch.nn.modules.linear.Linear"; "Net" for a class of the script."""
     cls = thing if isinstance(thing, type) else type(thing)
     return cls.__qualname__ if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}.{cls.__qualname__}"
 
 
 def tensor_kind(tensor: torch.Tensor) -> str:
-    """Shape and dtype: "(64, 10) float32"; a tensor without axes is "() float32"."""
+    """Shape and dtype: "(64, 10) float32"; a 0-d tensor is "() float32"."""
     return f"({', '.join(map(str, tensor.shape))}{',' if tensor.dim() == 1 else ''}) {dtype_name(tensor.dtype)}"
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """A dtype without torch's name before it."""
+    """A dtype's name without the "torch." prefix."""
     return str(dtype).removeprefix("torch.")
 
 
 def described(value: Any, tensor: Callable[[torch.Tensor], Any] | None = None) -> Any:
-    """A value as JSON has it.
+    """Convert a value to JSON data.
 
     Args:
         value: anything.
-        tensor: how a tensor is said; by shape and dtype where that is not given.
+        tensor: how to describe a tensor; by default, by shape and dtype.
     """
     if isinstance(value, torch.Tensor):
         return tensor(value) if tensor is not None else {"tensor": tensor_kind(value)}
@@ -56,13 +56,13 @@ def described(value: Any, tensor: Callable[[torch.Tensor], Any] | None = None) -
     return {"object": class_name(value)}
 
 
-def shapes_in(told: Any) -> list[tuple[int, ...]]:
-    """The shapes of the tensors in what `described` has said, in their order."""
-    if isinstance(told, Mapping):
-        if isinstance(kind := told.get("tensor"), str):
+def shapes_in(description: Any) -> list[tuple[int, ...]]:
+    """The shapes of the tensors in `described`'s result, in order."""
+    if isinstance(description, Mapping):
+        if isinstance(kind := description.get("tensor"), str):
             return [tuple(int(one) for one in kind[1 : kind.index(")")].split(",") if one.strip())]
-        told = list(told.values())
-    return [shape for one in told for shape in shapes_in(one)] if isinstance(told, list) else []
+        description = list(description.values())
+    return [shape for one in description for shape in shapes_in(one)] if isinstance(description, list) else []
 
 
 def source_of(function: Any) -> str:
@@ -79,7 +79,7 @@ def source_of(function: Any) -> str:
 
 
 def tensors_in(value: Any, path: str = "") -> list[tuple[str, torch.Tensor]]:
-    """Every tensor within lists, tuples, mappings and dataclass-like objects, with where it is: "0", "ids", "1.0"."""
+    """Every tensor within lists, tuples, mappings and dataclass-like objects, with its path: "0", "ids", "1.0"."""
     if isinstance(value, torch.Tensor):
         return [(path, value)]
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What the script computes between its modules: every function of torch's that its own code calls."""
+"""Watch what the script computes between its modules: every torch function that its code calls."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from port.scripts.observing.session import Session, is_grad_on
 from port.scripts.observing.statements import added_in
 
 COMPOSED = ("torch/distributions/", "torch/functional.py", "torch/nn/functional.py", "torch/linalg/", "torch/fft/")
-"""Code of torch's that is made of functions which are looked at one by one."""
+"""Torch code composed of functions that are watched one by one."""
 NUMBERS = {"item", "tolist", "numpy", "__float__", "__int__", "__array__", "__index__", "__complex__"}
 """Methods by which a value leaves torch."""
 NO_CALLS = {"__bool__", "__len__", "__repr__", "__format__", "__hash__", "__contains__", "__iter__", "register_hook"}
 META = {"requires_grad_", "retain_grad", "share_memory_", "rename_"}
-"""They end as functions do that write, and write nothing."""
+"""Names that look like in-place functions, but write nothing."""
 ADDS = {"__iadd__": 1, "add_": 1, "__radd__": 0, "add": 0}
-"""What ``total += x`` calls, of a tensor and of a number, and which of its arguments is added then."""
+"""The methods that ``total += x`` calls for a tensor and for a number, with the index of the argument that is added."""
 IN_PLACE = {"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__"}
 BACKWARD = {"torch.Tensor.backward", "torch.autograd.backward"}
 
 
 class Functions(TorchFunctionMode):
-    """Sees every function of torch's, also operators and methods of tensors."""
+    """Watches every torch function, including operators and tensor methods."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Functions(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Call it, and note what it was given and what it gave."""
+        """Call it, and record its inputs and outputs."""
         kwargs = kwargs or {}
         session = self._session
         if not session.is_looking or is_called_by_us():
@@ -81,7 +81,7 @@ class Functions(TorchFunctionMode):
             computations.note(name, "function", args, kwargs, gave, here(), grad=is_grad_on())
 
     def _got(self, name: str, of: Any, result: Any) -> None:
-        """A tensor's data is the tensor; its gradient is its own."""
+        """Handle attribute access: a tensor's data counts as the tensor, its gradient as a separate value."""
         computations = self._session.computations
         if name == "torch.Tensor.data.__get__":
             computations.follow(result, of)
@@ -94,7 +94,7 @@ class Functions(TorchFunctionMode):
         session = self._session
         self._updated_by_hand = False
         session.move()
-        session.models.tell_all()
+        session.models.report_all()
         losses = [tensor for _, tensor in tensors_in((args[:1], kwargs.get("tensors")))]
         calls, what = session.computations.path_to(losses[0]) if losses else ([], None)
         session.arrays.take_weights(session.statistics.before(call.number for call in calls))
@@ -128,9 +128,9 @@ class Functions(TorchFunctionMode):
         return result
 
     def _added(self, method: str, args: tuple[Any, ...]) -> None:
-        """``total += x``: a number is added up within torch."""
+        """Handle ``total += x``: a sum kept within torch."""
         added = args[ADDS[method]] if len(args) == 2 else None
-        is_first = method in ("__radd__", "add")  # a number had none before
+        is_first = method in ("__radd__", "add")  # with a number on the left, this is the first term
         if not isinstance(added, torch.Tensor) or added.ndim or (is_first and isinstance(args[1], torch.Tensor)):
             return
         session, where = self._session, here()
@@ -150,7 +150,7 @@ class Functions(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def _wrote(self, name: str, parameter: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A parameter is written by the script itself: an optimizer of its own, an average, a clamp."""
+        """Handle a parameter written by the script itself: a custom optimizer, an average, a clamp."""
         session = self._session
         given = [tensor for _, tensor in tensors_in((args[1:], kwargs))]
         is_update = any(session.computations.is_of_gradient(tensor) for tensor in given)
@@ -165,7 +165,7 @@ class Functions(TorchFunctionMode):
             session.tell("written", function=name, parameter=parameter, sources=sources, arguments=told)
 
     def _rate_of(self, name: str, parameter: str, given: list[torch.Tensor], kwargs: dict[str, Any]) -> float | None:
-        """The rate of gradient descent: ``p.add_(p.grad, alpha=-rate)``; None of anything else."""
+        """The rate of gradient descent: ``p.add_(p.grad, alpha=-rate)``; None for anything else."""
         sign = {"torch.Tensor.add_": -1.0, "torch.Tensor.sub_": 1.0}.get(name)
         alpha = kwargs.get("alpha")
         is_its_own = len(given) == 1 and self._session.computations.gradient_of(given[0]) == parameter
@@ -173,7 +173,7 @@ class Functions(TorchFunctionMode):
 
 
 def watch_autograd_functions(session: Session) -> None:
-    """See calls of the script's own torch.autograd.Function, which are no functions of torch's."""
+    """Watch calls of the script's torch.autograd.Function subclasses, which are not torch functions."""
     found = vars(torch.autograd.Function)["apply"]
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
@@ -190,7 +190,7 @@ def watch_autograd_functions(session: Session) -> None:
 
 @cache
 def name_of_function(function: Any) -> str:
-    """A function's full name, as people write it: "torch.nn.functional.nll_loss", "torch.Tensor.add_"."""
+    """A function's full name as usually written: "torch.nn.functional.nll_loss", "torch.Tensor.add_"."""
     name = resolve_name(function)
     if name is None:
         home = getattr(function, "__module__", None) or "torch"
@@ -199,7 +199,7 @@ def name_of_function(function: Any) -> str:
 
 
 def _is_scripts() -> bool:
-    """Whether the script's own code calls, or a package that it uses; not torch's own code."""
+    """Whether the caller is the script's code or a package that it uses, not torch."""
     frame = caller()
     if frame is None:
         return False
@@ -209,7 +209,7 @@ def _is_scripts() -> bool:
 
 
 def _written(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
-    """The tensor that a function writes into, if it does."""
+    """The tensor that a function writes into, if any."""
     if isinstance(out := kwargs.get("out"), torch.Tensor):
         return out
     method = name.rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""How each tensor was computed: by which call of a module or function, from which others."""
+"""Record how each tensor was computed: by which module or function call, from which other tensors."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from port.scripts.observing.known_models import KnownModels
 from port.scripts.observing.lines import name_of, user_frames
 
 MOST_CALLS = 20_000
-"""Calls that are kept at once: an evaluation without end must not fill the memory."""
+"""The most calls kept at once: an endless evaluation must not fill the memory."""
 
 
 @dataclass
 class Computation:
-    """A call that gave tensors.
+    """A call that returned tensors.
 
     Attributes:
-        number: counts calls.
+        number: the call's index.
         name: of the function, "torch.nn.functional.nll_loss"; or of the module, "model.fc1".
         kind: "module" or "function".
-        arguments: as data; a tensor is a source.
-        outputs: what it gave, as data.
-        sources: the numbers of the calls that gave its arguments.
+        arguments: as data; tensors are represented by their sources.
+        outputs: its return value, as data.
+        sources: the numbers of the calls that returned its arguments.
         where: the user's line.
-        iteration: in which it was made.
-        more: what else is known: a module's class, whether it was in training.
-        live: the arguments themselves, positional and by name, with a `TensorSource` for each tensor; if kept.
+        iteration: the iteration of the call.
+        more: further facts: a module's class, whether it was in training mode.
+        live: the arguments themselves, positional and keyword, with a `TensorSource` for each tensor; if kept.
     """
 
     number: int
@@ -46,7 +46,7 @@ class Computation:
     live: tuple[Any, Any] | None = None
 
     def as_data(self) -> dict[str, Any]:
-        """It as JSON has it."""
+        """The call as JSON data."""
         return {
             "number": self.number,
             "kind": self.kind,
@@ -60,19 +60,19 @@ class Computation:
 
 @dataclass(frozen=True)
 class TensorSource:
-    """Where a tensor is from: a call's output, or something else by name; and the tensor, where it is kept.
+    """Where a tensor comes from: a call's output, or something else by name; with the tensor, if kept.
 
     Attributes:
-        told: as the account says it.
-        call: the number of the call that gave it in this iteration.
-        iteration: in which it was made.
-        of_gradient: whether a parameter's gradient is in it.
-        tensor: itself.
-        origin: of what an earlier iteration computed: the call that did, and which of its outputs it is.
-        variable: the script's name for it when it was given to the call, where it is kept.
+        description: the tensor as described in the observation.
+        call: the number of the call that returned it in this iteration.
+        iteration: the iteration in which it was made.
+        of_gradient: whether it was computed from a parameter's gradient.
+        tensor: the tensor itself.
+        origin: for a tensor of an earlier iteration: the call that returned it, and the index of the output.
+        variable: the script's variable for it at the time of the call, if kept.
     """
 
-    told: dict[str, Any]
+    description: dict[str, Any]
     call: int | None = None
     iteration: int = 0
     of_gradient: bool = False
@@ -82,12 +82,12 @@ class TensorSource:
 
 
 class Computations:
-    """The calls of the last iterations, and which tensors they gave.
+    """The calls of the last iterations, and the tensors they returned.
 
     Attributes:
-        count: calls so far.
-        keeps: whether the arguments themselves are kept, for who writes them again.
-        at_call: is given each call, while the function that makes it is still being run.
+        count: the number of calls so far.
+        keeps: whether to keep the arguments themselves, for writing them as source.
+        at_call: called with each call, while the calling function is still running.
     """
 
     def __init__(self, models: KnownModels) -> None:
@@ -100,7 +100,7 @@ class Computations:
         self._iteration = 0
 
     def begin_iteration(self, number: int) -> None:
-        """Forget the calls of all iterations but the last."""
+        """Drop the calls of all iterations except the last."""
         self._iteration = number
         self._calls = {n: call for n, call in self._calls.items() if call.iteration >= number - 1}
 
@@ -114,7 +114,7 @@ class Computations:
         where: dict[str, Any] | None,
         **more: Any,
     ) -> Computation:
-        """A call, with what it was given and what it gave."""
+        """Record a call with its inputs and outputs."""
         used: set[int] = set()
         of_gradient = False
 
@@ -124,16 +124,16 @@ class Computations:
             of_gradient |= found.of_gradient
             if found.call is not None:
                 used.add(found.call)
-            return found.told
+            return found.description
 
         given = [described(value, source) for value in arguments]
         named = {key: described(value, source) for key, value in by_name.items()}
         self.count += 1
         number = self.count
         outputs = described(result)
-        told = {"positional": given, "named": named}
+        description = {"positional": given, "named": named}
         live = self._live((arguments, by_name)) if self.keeps else None
-        call = Computation(number, name, kind, told, outputs, used, where, self._iteration, more, live)
+        call = Computation(number, name, kind, description, outputs, used, where, self._iteration, more, live)
         self._calls[number] = call
         if len(self._calls) > MOST_CALLS:
             del self._calls[next(iter(self._calls))]
@@ -154,10 +154,10 @@ class Computations:
             return slice(*map(self._live, (value.start, value.stop, value.step)))
         return value
 
-    def name(self, tensor: torch.Tensor, told: dict[str, Any]) -> None:
-        """Say what a tensor is that no call gave: a part of a batch."""
-        told = {**told, "tensor": tensor_kind(tensor)}
-        self._sources[tensor] = TensorSource(told, None, self._iteration, "gradient" in told)
+    def name(self, tensor: torch.Tensor, description: dict[str, Any]) -> None:
+        """Describe a tensor that no call returned: a part of a batch."""
+        description = {**description, "tensor": tensor_kind(tensor)}
+        self._sources[tensor] = TensorSource(description, None, self._iteration, "gradient" in description)
 
     def is_of_gradient(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor is a parameter's gradient, or was computed from one."""
@@ -167,10 +167,10 @@ class Computations:
     def gradient_of(self, tensor: torch.Tensor) -> str | None:
         """The name of the parameter whose gradient a tensor is, itself and not computed from it."""
         source = self._sources.get(tensor)
-        return source.told.get("gradient") if source is not None else None
+        return source.description.get("gradient") if source is not None else None
 
     def follow(self, tensor: torch.Tensor, of: torch.Tensor) -> None:
-        """A tensor that is another's data, or its detached twin."""
+        """Record that a tensor is another's data, or its detached copy."""
         if (parameter := self._models.parameter_name(of)) is not None:
             self._sources[tensor] = TensorSource({"parameter": parameter, "tensor": tensor_kind(tensor), "alias": True})
         elif (source := self._sources.get(of)) is not None:
@@ -180,16 +180,16 @@ class Computations:
         """The name of the parameter or buffer that a tensor is, or is the data of."""
         direct = self._models.parameter_name(tensor)
         if direct is None and (source := self._sources.get(tensor)) is not None:
-            return source.told.get("parameter")
+            return source.description.get("parameter")
         return direct
 
     def comes_from_a_call(self, tensor: torch.Tensor) -> bool:
-        """Whether a call is known that gave it."""
+        """Whether a known call returned it."""
         source = self._sources.get(tensor)
         return source is not None and source.call is not None
 
     def path_to(self, tensor: torch.Tensor) -> tuple[list[Computation], Any]:
-        """The calls of this iteration by which a tensor came about, in their order; and what the tensor itself is."""
+        """The calls of this iteration that computed a tensor, in order; and the description of the tensor itself."""
         root = self._source(tensor)
         found: dict[int, Computation] = {}
         pending = [] if root.call is None else [root.call]
@@ -200,10 +200,10 @@ class Computations:
                 continue
             found[number] = call
             pending += call.sources
-        return [found[number] for number in sorted(found)], root.told
+        return [found[number] for number in sorted(found)], root.description
 
     def descends(self, call: Computation, ancestors: set[int]) -> bool:
-        """Whether a call was given what one of others gave, through others or at once."""
+        """Whether a call depends on the output of one of ``ancestors``, directly or indirectly."""
         pending, seen = [call.number], set[int]()
         while pending:
             number = pending.pop()
@@ -215,7 +215,7 @@ class Computations:
         return False
 
     def source_of(self, tensor: torch.Tensor) -> TensorSource:
-        """Where a tensor is from, with itself."""
+        """A tensor's source, including the tensor itself."""
         return replace(self._source(tensor), tensor=tensor)
 
     def _source(self, tensor: torch.Tensor) -> TensorSource:
@@ -230,6 +230,6 @@ class Computations:
             name = name_of(tensor, user_frames())
             call = self._calls.get(found.call)
             earlier = {"carried": name, "tensor": tensor_kind(tensor), "where": call.where if call else None}
-            origin = found.call, found.told.get("output", "")
+            origin = found.call, found.description.get("output", "")
             return TensorSource(earlier, None, found.iteration, found.of_gradient, origin=origin)
         return found

@@ -1,4 +1,4 @@
-"""The journal: what was seen, a line of JSON an event, written as it happens."""
+"""The journal: one JSON line per event, written as it happens."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from port.records.json_numbers import to_json
 
 
 class Journal:
-    """Writes events into a file; in a process that was forked from this one, nothing.
+    """Writes events into a file; a forked process writes nothing.
 
     Attributes:
-        muted: nothing is looked at any more, and nothing written.
-        is_kept: whether events are written.
+        muted: whether watching and writing have ended for good.
+        is_kept: whether events are written at the moment.
     """
 
     def __init__(self, path: Path) -> None:
@@ -31,7 +31,7 @@ class Journal:
 
     @contextmanager
     def unwritten(self) -> Iterator[None]:
-        """Within it nothing is looked at: what happens there is no doing of the script's."""
+        """Within this context nothing is watched: the script does not do what happens there."""
         before, self.muted = self.muted, True
         try:
             yield
@@ -42,8 +42,8 @@ class Journal:
         """Write one event.
 
         Args:
-            kind: what it is: "batch", "call", "backward", "update" …
-            details: anything that JSON can say.
+            kind: the event's kind: "batch", "call", "backward", "update" …
+            details: any JSON data.
         """
         if self.is_kept and not self.muted:
             self._file.write(json.dumps(to_json({"event": kind, **details}), default=str) + "\n")

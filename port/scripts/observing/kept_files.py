@@ -1,6 +1,6 @@
-"""Files that the script would write over stay as they are: what it saves goes into the observation's folder.
+"""Protect files that the script would overwrite: redirect what it saves into the observation's folder.
 
-A script that is watched for four steps would otherwise put a model of four steps where its user's best one lies.
+Otherwise a script watched for four steps would overwrite its user's best model with one of four steps.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ MOST_KEYS = 12
 
 
 class KeptFiles:
-    """Which files are written elsewhere.
+    """Redirects the script's file writes.
 
     Args:
-        session: the script's.
+        session: the script's session.
     """
 
     def __init__(self, session: Session) -> None:
@@ -35,7 +35,7 @@ class KeptFiles:
         self._elsewhere: dict[str, str] = {}
 
     def watch(self) -> None:
-        """See what is saved, and lead it aside."""
+        """Watch what is saved, and redirect it."""
         replace_method(torch, "save", self._around_save)
         replace_method(torch, "load", self._around_load)
         opened = self._around_open(builtins.open)
@@ -90,7 +90,7 @@ class KeptFiles:
         return move
 
     def _is_scripts(self) -> bool:
-        """Whether the script writes, itself or by a package that it uses: not torch's caches, not ours."""
+        """Whether the script writes, itself or through a package: not torch's caches, not port."""
         frame = caller()
         return frame is not None and owner(frame.f_code.co_filename) in ("user", "library")
 
@@ -109,7 +109,7 @@ class KeptFiles:
         return self._elsewhere[key]
 
     def _asked_for(self, name: Any) -> Any:
-        """The path that the script opened, where the file is elsewhere."""
+        """The path that the script opened, if the file was redirected."""
         return next((asked for asked, place in self._elsewhere.items() if place == name), name)
 
     def _found(self, file: Any) -> Any:
@@ -117,7 +117,7 @@ class KeptFiles:
 
 
 def contents(saved: Any) -> Any:
-    """What is saved, in short: a state dict's size, a checkpoint's entries."""
+    """A summary of what is saved: a state dict's size, a checkpoint's entries."""
     if isinstance(saved, dict):
         if saved and all(isinstance(value, torch.Tensor) for value in saved.values()):
             return f"a state dict of {len(saved)} tensors"

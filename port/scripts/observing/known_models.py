@@ -1,4 +1,4 @@
-"""The script's modules: which there are, how each was constructed, and by which name the script knows it."""
+"""The script's modules: how each was constructed, and the script's name for it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from port.scripts.observing.described import class_name, described, tensor_kind
 from port.scripts.observing.lines import here, name_of, user_frames
 
 WRAPPERS = {"DistributedDataParallel": "module", "DataParallel": "module", "OptimizedModule": "_orig_mod"}
-"""Modules around a model, and under which name they hold it."""
+"""Wrapper modules, and the attribute that holds the model."""
 
 
 class KnownModels:
-    """Modules by name; each of the script's own is told once, when it is first needed.
+    """Modules by name; each of the script's models is reported once, when first needed.
 
     Args:
-        tell: is given what a model is.
+        tell: called with a description of each model.
     """
 
     def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
@@ -33,11 +33,11 @@ class KnownModels:
         self._names: dict[int, tuple[nn.Module, str, str]] = {}  # id → module, its root's name, its path there
         self._roots: dict[str, nn.Module] = {}
         self._parameters: dict[int, tuple[torch.Tensor, str]] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._unnamed: set[str] = set()  # roots that no variable held when they were first needed
 
     def constructed(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A module is being constructed, with these arguments."""
+        """Record a module under construction, with its arguments."""
         given = {
             "positional": [described(value) for value in args],
             "named": {key: described(value) for key, value in kwargs.items()},
@@ -45,7 +45,7 @@ class KnownModels:
         self._constructed[module] = {"where": here(), "arguments": given}
 
     def name(self, module: nn.Module) -> str:
-        """A module by the script's name for it: "model", "model.fc1"; tells its root where that is new."""
+        """The script's name for a module: "model", "model.fc1"; reports its root if that is new."""
         root, path = self.place(module)
         return f"{root}.{path}" if path else root
 
@@ -57,7 +57,7 @@ class KnownModels:
         if root in self._unnamed and (name := name_of(self._roots[root], user_frames())) is not None:
             self._rename(root, _identifier(name))
             _, root, path = self._names[id(module)]
-        self._tell_once(root)
+        self._report_once(root)
         return root, path
 
     def parameter_name(self, tensor: torch.Tensor) -> str | None:
@@ -69,7 +69,7 @@ class KnownModels:
         return found[1] if found is not None and found[0] is tensor else None
 
     def roots(self) -> Iterator[tuple[str, nn.Module]]:
-        """The script's modules that are no part of another, by name."""
+        """The script's modules that belong to no other module, by name."""
         yield from self._roots.items()
 
     def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
@@ -78,19 +78,19 @@ class KnownModels:
             if name.partition(".")[0] in self._roots:
                 yield name, tensor
 
-    def tell_all(self) -> None:
-        """Tell of every module with parameters that there is."""
+    def report_all(self) -> None:
+        """Report every module with parameters."""
         self._find_all()
         for root in list(self._unnamed):
             self.place(self._roots[root])  # a variable may hold it by now
         for name, module in list(self._roots.items()):
             if any(True for _ in module.parameters()):
-                self._tell_once(name)
+                self._report_once(name)
 
     def _find(self, module: nn.Module) -> None:
         self._find_all()
         if id(module) not in self._names or self._names[id(module)][0] is not module:
-            self._take(module)  # made in another way than by its class
+            self._take(module)  # not made by calling its class
 
     def _find_all(self) -> None:
         modules = [module for module in self._constructed if "_modules" in vars(module)]
@@ -100,7 +100,7 @@ class KnownModels:
                 self._take(module)
 
     def _take(self, module: nn.Module) -> None:
-        """Give a module that is no part of another its name, and what is in it."""
+        """Name a module that belongs to no other, and the modules in it."""
         known = self._names.get(id(module))
         if known is not None and known[0] is module and known[2] == "":
             root = known[1]
@@ -122,7 +122,7 @@ class KnownModels:
             if root.startswith(type(module).__name__) and not is_stateless:
                 self._unnamed.add(root)
         if self._roots.get(root) is not module:
-            self._told.discard(root)
+            self._reported.discard(root)
         self._roots[root] = module
         for path, one in module.named_modules(remove_duplicate=True):
             self._names[id(one)] = (one, root, _unwrapped(module, path))
@@ -130,23 +130,23 @@ class KnownModels:
             self._parameters[id(tensor)] = (tensor, f"{root}.{_unwrapped(module, path)}")
 
     def _rename(self, root: str, name: str) -> None:
-        """A module has got a variable since: teacher = nn.Sequential(…).eval()."""
+        """Rename a module that was bound to a variable later: teacher = nn.Sequential(…).eval()."""
         self._unnamed.discard(root)
         if name in self._roots:
             return
         module = self._roots.pop(root)
         for one in [module, *module.modules()]:
             self._names.pop(id(one), None)
-        if root in self._told:
-            self._told.discard(root)
+        if root in self._reported:
+            self._reported.discard(root)
             self._tell({"name": root, "renamed": name})
         self._take(module)
 
-    def _tell_once(self, root: str) -> None:
+    def _report_once(self, root: str) -> None:
         module = self._roots[root]
-        if root in self._told:
+        if root in self._reported:
             return
-        self._told.add(root)
+        self._reported.add(root)
         wrapped = [module, *held(module)]
         core = wrapped[-1]
         cls = type(core)
@@ -171,7 +171,7 @@ class KnownModels:
 
 
 def _part_of_processes(module: nn.Module) -> int | None:
-    """Over how many processes a layer normalises, where these are not all."""
+    """The number of processes over which a layer normalises, if not all."""
     group = getattr(module, "process_group", None)
     if not isinstance(module, nn.SyncBatchNorm) or group is None or not dist.is_initialized():
         return None
@@ -180,7 +180,7 @@ def _part_of_processes(module: nn.Module) -> int | None:
 
 
 def held(module: nn.Module) -> list[nn.Module]:
-    """The modules that a wrapper is around, the outermost first."""
+    """The modules that a wrapper holds, outermost first."""
     held: list[nn.Module] = []
     while (inside := WRAPPERS.get(type(module).__name__)) is not None and inside in module._modules:
         module = getattr(module, inside)
@@ -189,17 +189,17 @@ def held(module: nn.Module) -> list[nn.Module]:
 
 
 def unwrapped(module: nn.Module) -> nn.Module:
-    """A model without what is around it: DistributedDataParallel, torch.compile's."""
+    """A model without its wrappers: DistributedDataParallel, torch.compile's."""
     return [module, *held(module)][-1]
 
 
 def _identifier(name: str) -> str:
-    """A variable's name as one word: what is written calls an attribute so; ``criteria["kind"]`` is criteria_kind."""
+    """A variable's name as an identifier for written attributes; ``criteria["kind"]`` becomes criteria_kind."""
     return re.sub(r"\W+", "_", name.removeprefix("self.")).strip("_")
 
 
 def _unwrapped(module: nn.Module, path: str) -> str:
-    """A path without the wrappers' own names."""
+    """A path without the wrappers' attribute names."""
     while (inside := WRAPPERS.get(type(module).__name__)) is not None and (
         path == inside or path.startswith(f"{inside}.")
     ):

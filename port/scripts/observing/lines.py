@@ -1,4 +1,4 @@
-"""Where in the user's code something happens: the frames that are neither torch's, nor Python's, nor ours."""
+"""Locate events in the user's code: the frames that belong neither to torch, nor to Python, nor to port."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST_TEXT = 300
 COMPOUND = ("for ", "async ", "with ", "while ", "if ")
 
 _LOOPS: set[str] = set()
-"""Packages that train in the script's place."""
+"""Packages that run the training loop for the script."""
 
 Position = tuple[tuple[str, int, int], ...]
 
@@ -41,7 +41,7 @@ def owner(file: str) -> str:
 
 
 def caller() -> FrameType | None:
-    """The frame that called into torch or into us: the innermost that is not ours, nor only passes calls on."""
+    """The frame that called into torch or port: the innermost that is not port's and does not merely forward calls."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
@@ -54,10 +54,10 @@ def caller() -> FrameType | None:
 
 
 def adopt_the_loop() -> None:
-    """Tell of the lines of a package that trains in the script's place (a Trainer), as if they were the script's own.
+    """Report the lines of a package that runs the training loop (a Trainer) as if they were the script's.
 
-    It switches a model to training, clears gradients, goes backward or steps in a loop of its own, or before one. A
-    progress bar does nothing of this; what only goes backward for the script (``accelerator.backward(loss)``) has none.
+    Such a package switches a model to training, clears gradients, calls backward or steps, in a loop or before one. A
+    progress bar does none of this; a wrapper for backward only (``accelerator.backward(loss)``) has no loop.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and owner(frame.f_code.co_filename) != "user":
@@ -69,14 +69,14 @@ def adopt_the_loop() -> None:
 
 @cache
 def _has_a_loop(code: CodeType, line: int) -> bool:
-    """Whether a function is in a loop at a line of it, or has one behind that line."""
+    """Whether a line of a function is in a loop, or has one after it."""
     last = max((one for *_, one in code.co_lines() if one is not None), default=line)
     loops = [one for one in loops_of(code.co_filename) if code.co_firstlineno <= one.lineno <= last]
     return any(line <= (one.end_lineno or line) for one in loops)
 
 
-def is_told(file: str) -> bool:
-    """Whether a file's lines are told of."""
+def is_reported(file: str) -> bool:
+    """Whether a file's lines are reported."""
     return owner(file) == "user" or (bool(_LOOPS) and _package(file) in _LOOPS)
 
 
@@ -88,7 +88,7 @@ def _package(file: str) -> str | None:
 
 
 def is_called_by_us() -> bool:
-    """Whether a function of torch's that is looked at is called by us, to describe what was seen."""
+    """Whether port itself calls a watched torch function, to describe what was seen."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.endswith(("torch/overrides.py", "torch/_tensor.py")):
         frame = frame.f_back
@@ -96,7 +96,7 @@ def is_called_by_us() -> bool:
 
 
 def user_frames() -> list[FrameType]:
-    """The frames of the user's code, the innermost first; those of an installed package where there are no others."""
+    """The frames of the user's code, innermost first; those of an installed package if there are no others."""
     found: list[FrameType] = []
     libraries: list[FrameType] = []
     frame: FrameType | None = sys._getframe(1)
@@ -104,7 +104,7 @@ def user_frames() -> list[FrameType]:
         if frame is None:
             break
         whose = owner(frame.f_code.co_filename)
-        if is_told(frame.f_code.co_filename):
+        if is_reported(frame.f_code.co_filename):
             found.append(frame)
         elif whose == "library" and not frame.f_code.co_filename.startswith("<"):
             libraries.append(frame)
@@ -130,7 +130,7 @@ def here() -> dict[str, Any] | None:
 
 
 def position(frames: list[FrameType]) -> Position:
-    """How far the program is: a statement and an instruction for each of the user's frames, the outermost first."""
+    """The program's position: a statement and an instruction for each of the user's frames, outermost first."""
     return tuple(
         (_code_name(frame.f_code), statement_line(frame.f_code.co_filename, frame.f_lineno), frame.f_lasti)
         for frame in frames[::-1]
@@ -142,9 +142,9 @@ def _code_name(code: CodeType) -> str:
 
 
 def went_back(update: Position, now: Position) -> bool:
-    """Whether a loop has begun anew since an update: the first place that differs from the update's is an earlier one.
+    """Whether a loop has restarted since an update: the first difference from the update's position goes backward.
 
-    What follows on the update, a loop over the weights as well, is behind it.
+    Whatever follows the update, including a loop over the weights, is after it.
     """
     for (code, *at), (other_code, *other_at) in zip(update, now, strict=False):
         if code != other_code:
@@ -155,7 +155,7 @@ def went_back(update: Position, now: Position) -> bool:
 
 
 def name_of(thing: object, frames: list[FrameType]) -> str | None:
-    """The variable by which the user's code knows an object: ``model``, ``self.net``; None where no frame has it."""
+    """The user's variable that holds an object: ``model``, ``self.net``; None if no frame has one."""
     for frame in frames:
         for name, value in frame.f_locals.items():
             if value is thing and _is_variable(name):
@@ -178,18 +178,18 @@ def name_of(thing: object, frames: list[FrameType]) -> str | None:
 
 
 def _is_variable(name: str) -> bool:
-    """Whether it is a thing's name: ``_``, ``self``, and what Python keeps for itself (``.0``), are none."""
+    """Whether it names an object: ``_``, ``self`` and Python's internal names (``.0``) do not."""
     return name.isidentifier() and not name.startswith("_") and name not in ("self", "cls")
 
 
 @cache
 def _text(code: CodeType, instruction: int, line: int) -> str:
-    """The source of the expression that is being executed, on one line; or the whole line, where it is not known."""
+    """The source of the expression being executed, on one line; the whole line if that is not known."""
     begin, end, column, end_column = next(islice(code.co_positions(), instruction // 2, None), (None,) * 4)
     if begin is None or end is None or column is None:
         return linecache.getline(code.co_filename, line).strip()
     if linecache.getline(code.co_filename, begin).lstrip().startswith(COMPOUND) and end > begin:
-        end, end_column = begin, None  # its head alone
+        end, end_column = begin, None  # only its head
     rows = [linecache.getline(code.co_filename, number).encode() for number in range(begin, end + 1)]
     if not rows:
         return ""

@@ -1,4 +1,4 @@
-"""DataLoaders: what each gives, in which order, and its batches."""
+"""Watch DataLoaders: their datasets, order and batches."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from port.scripts.observing.batching import batching
 from port.scripts.observing.described import class_name, described, tensor_kind, tensors_in
-from port.scripts.observing.epoch_told import EpochTold
 from port.scripts.observing.lines import caller, name_of, owner, user_frames
 from port.scripts.observing.session import Session, is_grad_on, noting_construction, replace_method
+from port.scripts.observing.set_epoch_calls import SetEpochCalls
 
 WAITED_FOR = 10.0
-"""Seconds that the rest of a pass may take to be waited for: what counts its batches then goes on as it would."""
+"""If the rest of a pass takes at most this many seconds, it runs to its end, so that batch counts are right."""
 
 
 class Loading:
-    """What a session knows of the DataLoaders.
+    """A session's record of the DataLoaders.
 
     Args:
-        session: the script's.
-        ends_early: asked before each batch but the first of a pass; True ends the pass there.
+        session: the script's session.
+        ends_early: called before each batch except the first of a pass; True ends the pass there.
     """
 
     def __init__(self, session: Session, ends_early: Callable[[str, int], bool]) -> None:
         self._session = session
         self._ends_early = ends_early
         self._constructed: Any = WeakIdKeyDictionary()
-        self._epochs = EpochTold()
-        self._variables: Any = WeakIdKeyDictionary()  # a package's loader → the variable of the one that it stands for
+        self._epochs = SetEpochCalls()
+        self._variables: Any = WeakIdKeyDictionary()  # a package's loader → the variable of the one it replaces
         self._names: Any = WeakIdKeyDictionary()
         self._of: Any = WeakIdKeyDictionary()  # iterator → its loader's name
         self._given: Any = WeakIdKeyDictionary()  # iterator → batches so far, and since when
         self._fetching: Any = WeakIdKeyDictionary()  # iterator → within what it fetches
 
     def watch(self) -> None:
-        """See every loader, every pass over one, and every batch."""
+        """Watch every loader, every pass over one, and every batch."""
         replace_method(DataLoader, "__init__", noting_construction(self._constructed))
         replace_method(DataLoader, "__init__", self._around_construction)
         replace_method(DataLoader, "__iter__", self._around_pass)
@@ -58,7 +58,7 @@ class Loading:
         return construct
 
     def _stand_in(self, loader: Any) -> None:
-        """A loader that a package makes in the place of the script's own, on the same dataset, is told of as that."""
+        """Treat a loader that a package makes in place of the script's, on the same dataset, as the script's."""
         frames = user_frames()
         for other in list(self._constructed):
             if other is not loader and getattr(other, "dataset", None) is loader.dataset:
@@ -112,17 +112,17 @@ class Loading:
         known = self._names.get(loader)
         if known is not None:
             return str(known)
-        # The outermost name is the one that the loader's own scope has: a function that is given it calls it otherwise.
+        # The outermost name is the one in the loader's scope: a function that takes it has another name for it.
         frames = user_frames()[::-1]
         name = (self._variables.get(loader) or name_of(loader, frames) or "loader").removeprefix("self.")
         taken = set(self._names.values())
         name = next(n for n in (name, *(f"{name}{i}" for i in range(2, 1000))) if n not in taken)
         self._names[loader] = name
-        self._session.tell("loader", moves=False, name=name, **self._told(loader))
+        self._session.tell("loader", moves=False, name=name, **self._description(loader))
         self._session.at_loader(name, loader)
         return name
 
-    def _told(self, loader: Any) -> dict[str, Any]:
+    def _description(self, loader: Any) -> dict[str, Any]:
         dataset = loader.dataset
         inner = dataset
         inside: list[str] = []
@@ -151,7 +151,7 @@ class Loading:
 
 
 def _seconds_left(iterator: Any, given: int, began: float) -> float:
-    """How long the rest of a pass will take, as its batches so far have; endless where its length is not known."""
+    """The estimated time for the rest of a pass, from its batches so far; infinite if its length is not known."""
     length = _length(iterator)
     return math.inf if length is None else (length - given) * (time.monotonic() - began) / given
 

@@ -1,4 +1,4 @@
-"""Runs the user's script as Python itself would: as ``__main__``, with its own arguments, its own traceback alone."""
+"""Run the user's script as Python would: as ``__main__``, with its arguments, and only its frames in tracebacks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from port.errors import PortError
 from port.scripts.observing.lines import owner
 
 FAULT = 70
-"""The exit code of a script that failed in our own code: EX_SOFTWARE of sysexits.h."""
+"""The exit code if port's code failed: EX_SOFTWARE of sysexits.h."""
 
 
 OPENING = {"opened", "save", "load", "move"}
-"""Functions of ours in which a file is opened, saved or moved in the script's place: `kept_files`."""
+"""Functions of `kept_files` that open, save or move a file for the script."""
 
 
 def run_file(path: str, arguments: list[str]) -> None:
@@ -41,7 +41,7 @@ def run_module(name: str, arguments: list[str]) -> None:
 
 
 def as_a_script(run: Callable[[], object]) -> int:
-    """Run it; returns its exit code. What it raises is printed as Python prints it, without our frames above it."""
+    """Run it and return its exit code. Its errors are printed as Python prints them, without port's frames."""
     try:
         run()
     except SystemExit as end:
@@ -50,7 +50,7 @@ def as_a_script(run: Callable[[], object]) -> int:
         print(end.code, file=sys.stderr)
         return 1
     except BaseException as error:
-        if isinstance(error, PortError):  # what watches has refused something, in words
+        if isinstance(error, PortError):  # a refusal by port, with a message
             print(f"port: {error}", file=sys.stderr)
             return error.exit_code
         if _is_a_fault_of_ours(error):
@@ -63,7 +63,7 @@ def as_a_script(run: Callable[[], object]) -> int:
 
 
 def _is_a_fault_of_ours(error: BaseException) -> bool:
-    """Whether what watches has failed, and not what is watched: a file that the script opens may not be there."""
+    """Whether port failed, not the script: a file that the script opens may be missing."""
     trace, last = error.__traceback__, None
     while trace is not None:
         last, trace = trace.tb_frame.f_code, trace.tb_next
@@ -73,7 +73,7 @@ def _is_a_fault_of_ours(error: BaseException) -> bool:
 
 
 def _hide_ours(error: BaseException) -> None:
-    """Take our frames, and those of runpy above the script's first, out of an error's traceback and of its causes'."""
+    """Remove port's frames, and runpy's above the script's first, from an error's traceback and its causes'."""
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
     while pending:
@@ -90,7 +90,7 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
         file = trace.tb_frame.f_code.co_filename
         is_above = not kept and ("runpy" in file or file.startswith("<frozen importlib"))
         if file.endswith("torch/overrides.py") and kept and owner(kept[-1].tb_frame.f_code.co_filename) == "torch":
-            kept.pop()  # the function itself, on its way to us
+            kept.pop()  # the function itself, calling us
         elif owner(file) != "ours" and not is_above and not file.endswith("torch/overrides.py"):
             kept.append(trace)
         trace = trace.tb_next

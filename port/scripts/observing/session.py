@@ -1,4 +1,4 @@
-"""What all observers share: the journal, how each tensor was computed, the models' names, and how far the script is."""
+"""State shared by all observers: the journal, how each tensor was computed, the models' names, and the progress."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ from port.scripts.observing.lines import Position, adopt_the_loop, here, positio
 from port.scripts.observing.statistics import FirstStatistics
 
 OF_A_LOOP = {"switch", "zero_grad", "backward", "update", "schedule"}
-"""Events by which a package shows that it trains in the script's place."""
+"""Events that show that a package runs the training loop for the script."""
 
 
 class Session:
     """One script under observation.
 
-    An *iteration* is what the script does once for each update, or each group of updates in turn: from where its loop
-    begins to where it has gone back there behind an update.
+    An *iteration* is what the script does once per update, or per group of updates in turn: from the start of its loop
+    until it is back there after an update.
 
     Attributes:
-        folder: where what is seen is written.
+        folder: the output folder.
         journal: events.
         computations: how each tensor was computed.
-        arrays: the weights and inputs that are kept beside the account.
+        arrays: the weights and inputs stored with the observation.
         models: the names of the script's modules.
-        statistics: running statistics before the first update's own calls.
-        iteration: which one it is in, from 0; before the first update it is 0.
+        statistics: running statistics before the first update's calls.
+        iteration: the current iteration, from 0; 0 before the first update.
         updates: how many updates it has made, by an optimizer or by hand.
-        hidden: how deep it is in calls whose inside is not looked at: a module, an optimizer, a loader's fetch.
-        is_recording: whether functions are looked at; not before there is a model, an optimizer or a batch.
-        watch: is told of every event; ends the script when enough was seen.
-        at_backward: is given the path to each loss, and the loss.
-        at_construction: is given each module that is constructed, and with what.
-        before_call: is given each module that the script calls.
-        at_loader: is given each DataLoader that is gone through, by its name.
-        at_pass: is given each DataLoader whose pass begins, by its name; gives what each of its fetches is made within.
-        at_batch: is given each batch, by its loader's name; gives the one that the script gets.
-        at_number: is given what leaves torch: the path to the tensor, what the tensor is, and its value.
-        at_sum: is given what is added up within torch (``total += x``, without gradients), in the same way; and where.
-        modes: torch's function modes that the script is run within, the outermost first.
-        at_end: is called when all is seen, before the script is ended.
+        hidden: the nesting depth of calls whose inside is not watched: a module, an optimizer, a loader's fetch.
+        is_recording: whether functions are watched; not before there is a model, an optimizer or a batch.
+        watch: called with every event; ends the script when enough was seen.
+        at_backward: called with the path to each loss, and the loss.
+        at_construction: called with each constructed module and its arguments.
+        before_call: called with each module that the script calls.
+        at_loader: called with each DataLoader that is iterated, by its name.
+        at_pass: called with each DataLoader whose pass begins, by its name; returns the context of its fetches.
+        at_batch: called with each batch, by its loader's name; returns the batch that the script gets.
+        at_number: called with each value that leaves torch: the path to the tensor, its description, and the value.
+        at_sum: called likewise with what is summed within torch (``total += x``, without gradients), and the line.
+        modes: torch function modes that the script runs within, outermost first.
+        at_end: called when all is seen, before the script is ended.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -88,22 +88,22 @@ class Session:
 
     @property
     def is_looking(self) -> bool:
-        """Whether what happens now is the script's own doing, in the process and thread that are watched."""
+        """Whether the script itself is acting, in the watched process and thread."""
         return not (self.hidden or self.journal.muted)
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether this is another thread than the script's first."""
+        """Whether this is not the main thread."""
         return threading.get_ident() != self._thread
 
     def tell(self, kind: str, /, *, where: dict[str, Any] | None = None, moves: bool = True, **details: Any) -> None:
         """Write an event with the user's line and the iteration.
 
         Args:
-            kind: what it is.
-            where: the line; the one that is being executed, if not given.
+            kind: the event's kind.
+            where: the line; by default the one being executed.
             moves: whether it may begin an iteration.
-            details: more of it.
+            details: the event's other fields.
         """
         if self.journal.muted:
             return
@@ -118,21 +118,21 @@ class Session:
         self.watch(kind, details)
 
     def tell_model(self, details: dict[str, Any]) -> None:
-        """Write what one of the script's modules is."""
+        """Write the description of one of the script's modules."""
         self.tell("model", moves=False, **details)
 
     def move(self) -> None:
-        """See how far the script is: whether its loop has begun anew since its last update."""
+        """Update the position: begin an iteration if the loop has restarted since the last update."""
         if self._updated and went_back(self._updated_at, position(user_frames())):
             self._begin_iteration()
 
     def about_to_update(self, by: object) -> None:
-        """An optimizer is about to step: where it has made the last update, in the same place, the loop begins anew."""
+        """Handle an optimizer about to step: if it made the last update, at the same position, the loop restarts."""
         if self._updated and by is self._updated_by() and self._updated_at == position(user_frames()):
             self._begin_iteration()
 
     def updated(self, by: object | None = None) -> None:
-        """The script has made an update, by an optimizer if not by hand."""
+        """Record an update by the script, made by an optimizer if not by hand."""
         self.updates += 1
         self._updated = True
         self._updated_at = position(user_frames())
@@ -145,7 +145,7 @@ class Session:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Within it nothing is looked at."""
+        """Within this context nothing is watched."""
         self.hidden += 1
         try:
             yield
@@ -153,7 +153,7 @@ class Session:
             self.hidden -= 1
 
     def finish(self, reason: str, **details: Any) -> None:
-        """Write what is left to write."""
+        """Write the remaining events."""
         self.hidden += 1
         self.arrays.write()
         seconds = round(time.monotonic() - self._began, 4)
@@ -163,14 +163,14 @@ class Session:
             self.at_end()
 
     def end(self, reason: str) -> None:
-        """End the script here: it has shown enough."""
+        """End the script here: enough was seen."""
         self.finish(reason)
         flush()
         os._exit(0)
 
 
 def flush() -> None:
-    """See that what the script printed is out."""
+    """Flush the script's output."""
     import sys
 
     for stream in (sys.stdout, sys.stderr):
@@ -179,7 +179,7 @@ def flush() -> None:
 
 
 def replace_method(cls: Any, name: str, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Put a function around a method or a module's function, under its own name and documentation."""
+    """Wrap a method or a module's function, keeping its name and docstring."""
     import functools
 
     original = vars(cls)[name] if isinstance(cls, type) else getattr(cls, name)
@@ -192,11 +192,11 @@ def is_grad_on() -> bool:
 
 
 def noting_construction(places: Any, given: Any = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What `replace_method` puts around an ``__init__``: it notes the line at which each object is made.
+    """A wrapper for ``__init__`` (see `replace_method`) that records the line at which each object is made.
 
     Args:
-        places: is filled: object → ``{"where": its line}``.
-        given: is filled, if it is there: object → what its constructor is given behind the first argument.
+        places: filled with object → ``{"where": its line}``.
+        given: if present, filled with object → its constructor's arguments after the first.
     """
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""A script's source as a tree, and the statement that a line belongs to: one over several lines is run up and down."""
+"""Parse a script's source, and find a line's statement: the lines of a multi-line one run in any order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Loop = ast.For | ast.AsyncFor | ast.While
 
 @cache
 def parsed(file: str) -> ast.Module:
-    """A file's source, which is read once; empty where it is none. What changes a tree parses one of its own."""
+    """The cached tree of a file's source; empty if it does not parse. Code that changes a tree parses its own copy."""
     try:
         return ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):
@@ -21,7 +21,7 @@ def parsed(file: str) -> ast.Module:
 
 @cache
 def loops_of(file: str) -> tuple[Loop, ...]:
-    """The loops of a file, wherever they stand in it."""
+    """All loops of a file, at any depth."""
     return tuple(node for node in ast.walk(parsed(file)) if isinstance(node, Loop))
 
 
@@ -31,14 +31,14 @@ def statement_line(file: str, line: int) -> int:
 
 
 def statement_text(file: str, line: int) -> str:
-    """The statement on one line, without comments; of one that has a body, its head."""
+    """The statement on one line, without comments; only the head of a compound statement."""
     begin, end = _statements(file).get(line, (line, line))
     rows = [linecache.getline(file, number) for number in range(begin, end + 1)]
     return " ".join(text for row in _without_comments(rows) if (text := row.strip()))
 
 
 def added_in(text: str) -> str | None:
-    """``x`` of ``total += x``; None of another statement, or of one whose text is cut off."""
+    """``x`` of ``total += x``; None for another statement, or one whose text is cut off."""
     try:
         (statement,) = ast.parse(text).body
     except (SyntaxError, ValueError):
@@ -50,7 +50,7 @@ def added_in(text: str) -> str | None:
 
 
 def is_in_loop_of(file: str, line: int, begun: int) -> bool:
-    """Whether a line is one of the innermost loop that another begins or is in."""
+    """Whether a line is in the innermost loop that line ``begun`` starts or is in."""
     loops = [one for one in loops_of(file) if one.lineno <= begun <= (one.end_lineno or one.lineno)]
     if not loops:
         return False
@@ -66,13 +66,13 @@ def _without_comments(rows: list[str]) -> list[str]:
                 number, column = token.start
                 kept[number - 1] = rows[number - 1][:column]
     except (tokenize.TokenError, IndentationError, StopIteration):
-        pass  # the head of a statement is no whole program; what was read of it is enough
+        pass  # the head of a statement is not a complete program; the tokens so far are enough
     return kept
 
 
 @cache
 def _statements(file: str) -> dict[int, tuple[int, int]]:
-    """Line → the first and last line of its statement, or of its head."""
+    """Line → the first and last line of its statement, or of the statement's head."""
     found: dict[int, tuple[int, int]] = {}
     for node in ast.walk(parsed(file)):
         if isinstance(node, ast.stmt):

@@ -1,7 +1,7 @@
-"""SyncBatchNorm on a CPU, where torch refuses it: a script that is written for GPUs can then be watched without any.
+"""Run SyncBatchNorm on a CPU, which torch refuses, so that scripts written for GPUs can be watched without any.
 
-What it computes is what torch does on GPUs: the mean and the biased variance of the whole batch, the unbiased one into
-the running statistics.
+It computes the same as torch on GPUs: the mean and the biased variance of the whole batch; the unbiased variance goes
+into the running statistics.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from port.scripts.ranks import ProcessRank
 
 
 def allow_on_cpu() -> None:
-    """From here on, in each of several processes."""
+    """Allow it from here on, in each of several processes."""
     if ProcessRank.of_this_process().size > 1:
         replace_method(nn.SyncBatchNorm, "forward", _around)
         replace_method(DistributedDataParallel, "_passing_sync_batchnorm_handle", _around_check)
@@ -35,7 +35,7 @@ def _around(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _around_check(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The wrapper's own look at its layers, which lets no SyncBatchNorm on a CPU pass."""
+    """Wrap the DDP check of its layers, which rejects SyncBatchNorm on a CPU."""
 
     def check(this: DistributedDataParallel, module: nn.Module) -> None:
         if any(one.device.type != "cpu" for one in module.parameters()):
@@ -63,7 +63,7 @@ def _normalised(this: nn.SyncBatchNorm, x: Tensor) -> Tensor:
 
 
 class _Sum(torch.autograd.Function):
-    """The sum over a group's processes, all if it is None; what each adds changes every one's loss."""
+    """The sum over a group's processes, all if it is None; each term affects every process's loss."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, group: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""Optimizers, schedulers, clipping, mixed precision and averages: what happens to the weights, and when."""
+"""Watch optimizers, schedulers, clipping, mixed precision and averages: what happens to the weights, and when."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from port.scripts.observing.session import Session, noting_construction, replace
 
 
 class Updates:
-    """What a session knows of the optimizers and schedulers."""
+    """A session's record of the optimizers and schedulers."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._constructed: Any = WeakIdKeyDictionary()
         self._given: Any = WeakIdKeyDictionary()
         self._names: Any = WeakIdKeyDictionary()
-        self._stepping: list[bool] = []  # of each step that is being made, whether it has a closure
+        self._stepping: list[bool] = []  # for each running step, whether it has a closure
 
     def watch(self) -> None:
-        """See all of it, by torch's hooks where there are any."""
+        """Install the hooks, torch's if there are any."""
         register_optimizer_step_pre_hook(self._before_step)
         register_optimizer_step_post_hook(self._after_step)
         replace_method(Optimizer, "__init__", noting_construction(self._constructed))
@@ -50,7 +50,7 @@ class Updates:
         replace_method(swa_utils.AveragedModel, "update_parameters", self._around_average)
 
     def given_to(self, scheduler: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        """What a scheduler was constructed with, behind its optimizer; None where that was not seen."""
+        """A scheduler's constructor arguments after its optimizer; None if the construction was not seen."""
         found: tuple[tuple[Any, ...], dict[str, Any]] | None = self._given.get(scheduler)
         return found
 
@@ -59,7 +59,7 @@ class Updates:
         return [thing for thing in self._constructed if isinstance(thing, kind)]
 
     def name(self, thing: Any) -> str:
-        """An optimizer or scheduler by the script's name for it; tells what it is where that is new."""
+        """The script's name for an optimizer or scheduler; reports it if it is new."""
         while isinstance(thing, Optimizer) and isinstance(inner := getattr(thing, "optimizer", None), Optimizer):
             thing = inner  # a framework's wrapper has the same groups
         known = self._names.get(thing)
@@ -121,7 +121,7 @@ class Updates:
             self._session.tell("elsewhere", moves=False)
             self._session.end("another thread")
         self._session.is_recording = True
-        self._session.models.tell_all()
+        self._session.models.report_all()
         self._session.about_to_update(optimizer)
         options: list[dict[str, Any]] = [
             {key: value for key, value in group.items() if isinstance(value, bool | int | float | tuple)}
@@ -226,7 +226,7 @@ class Updates:
     def _scaled(self, original: Callable[..., Any], this: Any, outputs: Any) -> Any:
         with self._session.inside():
             result = original(this, outputs)
-        # Behind the call: a scaler has no scale before its first.
+        # After the call: a scaler has no scale before its first.
         self._session.tell("scaler", method="scale", enabled=this.is_enabled(), scale=float(this.get_scale()))
         self._session.computations.note("torch.amp.GradScaler.scale", "function", (outputs,), {}, result, here())
         return result
@@ -243,21 +243,21 @@ class Updates:
         return update
 
     def _is_scripts(self) -> bool:
-        """Whether the script calls, and not torch itself."""
+        """Whether the caller is the script, not torch."""
         frame = caller()
         is_torchs = frame is None or owner(frame.f_code.co_filename) == "torch"
         return self._session.is_looking and not is_torchs
 
 
 def _evaluates_once(optimizer: Optimizer) -> bool:
-    """Whether an optimizer calls its closure once, before anything else: torch's own, but for LBFGS."""
+    """Whether an optimizer calls its closure once, before anything else: torch's optimizers except LBFGS."""
     return type(optimizer).step.__module__.startswith("torch.optim.") and not isinstance(optimizer, LBFGS)
 
 
 def _evaluated(closure: Callable[[], Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """What a step is given once its closure has been called, as it does itself: the loss is computed before the update.
+    """A step's arguments after its closure has been called, as it would itself: the loss precedes the update.
 
-    A package's loop (Lightning's) hands its whole step over so.
+    A package's loop (Lightning's) passes its whole step as the closure.
     """
     with torch.enable_grad():
         loss = closure()

@@ -1,4 +1,4 @@
-"""When enough was seen: so many updates, one evaluation, and where the script goes on behind it."""
+"""Decide when enough was seen: a number of updates, one evaluation, and what follows it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 from port.scripts.observing.session import Session
 
 PATIENCE = 4
-"""How many times the updates that were asked for are waited for an optimizer that has not stepped yet."""
+"""How long to wait for an optimizer that has not stepped yet, as a multiple of the requested updates."""
 EVALUATED = 2
-"""Batches of an evaluation that are enough."""
+"""How many batches of an evaluation are enough."""
 
 
 class Enough:
-    """Counts what was seen, lets loaders end early once it suffices, and ends the script.
+    """Counts what was seen, ends loaders early once it is enough, and then ends the script.
 
     Args:
-        session: the script's.
-        steps: updates of each optimizer that are to be seen.
+        session: the script's session.
+        steps: how many updates of each optimizer to watch.
     """
 
     def __init__(self, session: Session, steps: int) -> None:
@@ -27,7 +27,7 @@ class Enough:
         self._optimizers: set[str] = set()
         self._is_watched = False
         self._evaluated: set[int] = set()
-        """Calls of models without gradients that no loss came from."""
+        """Calls of models without gradients whose output reached no loss."""
         self._evaluates = False  # in this pass over a loader
 
     def see(self, kind: str, details: dict[str, Any]) -> None:
@@ -55,7 +55,7 @@ class Enough:
                 self._session.arrays.write()
 
     def ends_early(self, name: str, batches: int) -> bool:
-        """Whether a pass over a loader, that has given so many batches, ends here."""
+        """Whether a pass over a loader ends here, after this many batches."""
         return (self._evaluates and batches >= EVALUATED) or (self._is_watched and not self._evaluates)
 
     def _has_watched(self) -> bool:

@@ -1,4 +1,4 @@
-"""A script run under all observers, from its first line to where enough was seen."""
+"""Run a script under all observers, from its first line until enough was seen."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from port.scripts.observing.watch import Enough
 from port.scripts.ranks import ProcessRank
 
 EndsEarly = Callable[[str, int], bool]
-"""Whether a pass over a loader, by its name, ends behind so many batches."""
+"""Whether a pass over the named loader ends after this many batches."""
 JOURNAL = "events.jsonl"
 POLL_SECONDS = 0.05
 LAST_LINE = 1000
-"""Bytes at a journal's end in which its last event is."""
+"""Size of a journal's tail that contains its last event, in bytes."""
 
 
 def watch_script(
@@ -38,9 +38,9 @@ def watch_script(
 
     Args:
         folder: where the journal goes.
-        steps: updates that are watched.
+        steps: how many updates to watch.
         command: FILE ARGUMENTS …, or -m MODULE ARGUMENTS …
-        prepare: is given the session before the script begins.
+        prepare: called with the session before the script begins.
     """
 
     def attach(session: Session, updates: Updates) -> EndsEarly:
@@ -59,9 +59,9 @@ def run_observed(folder: Path, command: Sequence[str], attach: Callable[[Session
     """Run a script under all observers; returns its exit code.
 
     Args:
-        folder: where the journal goes; of another process than the first, a folder in it.
+        folder: where the journal goes; every process but rank 0 writes into a subfolder.
         command: FILE ARGUMENTS …, or -m MODULE ARGUMENTS …
-        attach: is given the session before the script begins, and says when a pass over a loader is to end early.
+        attach: called with the session before the script begins; returns when a pass over a loader should end early.
     """
     rank = ProcessRank.of_this_process()
     first = folder / JOURNAL
@@ -98,23 +98,23 @@ def own_folder(folder: Path, rank: ProcessRank) -> Path:
 
 
 def has_ended(journal: Path) -> bool:
-    """Whether the first process has seen enough, and goes its own way."""
+    """Whether rank 0 has seen enough and stopped taking part."""
     return b'"event": "end"' in journal.read_bytes()[-LAST_LINE:] if journal.exists() else False
 
 
 def wait_for_the_first(journal: Path) -> None:
-    """What another process than the first does once it has seen enough: the first may have more to do with it."""
+    """Wait, in any other process that has seen enough: rank 0 may still communicate with it."""
     while not has_ended(journal):
         time.sleep(POLL_SECONDS)
 
 
 def until_the_first_ends(run: Callable[[], object], journal: Path, session: Session) -> None:
-    """Run a script in another process than the first, whose end breaks off what both do together.
+    """Run a script in a process other than rank 0; the end of rank 0 interrupts their collectives.
 
     Args:
         run: the script.
-        journal: the first process's.
-        session: this one's, which ends then.
+        journal: rank 0's journal.
+        session: this process's session, which ends then.
     """
     try:
         run()

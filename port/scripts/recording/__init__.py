@@ -1,8 +1,8 @@
-"""A whole run of each side, recorded for the verdict: the script as it is, and the trainer that was written of it.
+"""Record a whole run of each side for the verdict: the unchanged script, and the trainer written from it.
 
-`original_run` is the script's, in its own process, under the observers of `port.scripts.observing` (`__main__` starts
-it); `written_run` is what a written ``train.py`` takes under ``--record``. Both begin with the same weights, draw their
-data by the same generators (`port.scripts.own_draws`), what the model draws by the same keys, and neither knows of
-the other's process.
-Started by `port train`, which judges the records.
+`original_run` records the script in its process, under the observers of `port.scripts.observing` (`__main__` starts
+it); `written_run` is what a written ``train.py`` uses under ``--record``. Both start from the same weights, draw data
+with the same generators (`port.scripts.own_draws`) and dropout with the same keys, and neither needs the other's
+process.
+`port train` starts both and judges the records.
 """

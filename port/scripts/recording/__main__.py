@@ -1,7 +1,7 @@
-"""Record a script's run: ``WRITTEN STEPS PRECISION FILE ARGUMENTS …``, or ``-m MODULE ARGUMENTS …`` in FILE's place.
+"""Record a script's run: ``WRITTEN STEPS PRECISION FILE ARGUMENTS …``, or ``-m MODULE ARGUMENTS …`` instead of FILE.
 
-Started by `port train` as a process of its own, by this file's path, which says by its environment where the record
-and the weights are. Beside the record goes what the script saves.
+`port train` starts it as a separate process, by this file's path; environment variables say where the record and the
+weights are. What the script saves goes next to the record.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 
 
 def main(written: str, steps: str, precision: str, *command: str) -> int:
-    """Run and record; returns the script's exit code."""
-    # port is imported from here; every other package from the environment of the interpreter that runs the script.
+    """Run the script and record it; returns its exit code."""
+    # port is imported from here; every other package from the environment of the script's interpreter.
     sys.path[0] = str(Path(__file__).parents[3])
     import_module("port")
     del sys.path[0]

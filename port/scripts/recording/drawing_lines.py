@@ -1,6 +1,6 @@
-"""Where a script comes to the lines at which its loop over steps draws: each batch then has generators of its own.
+"""Hook the lines at which a script's loop over steps draws, so that each batch has its own generators.
 
-The script's file stays as it is: what is run of it is compiled with a call before each of these lines.
+The script's file is not changed: it is compiled with a call inserted before each of these lines.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from port.scripts.own_draws import OwnDraws, draws_of_batch
 from port.scripts.watched_original import LinesOfLoop
 
 TRAINING, EVALUATION = "__port_draws_batch__", "__port_evaluates__"
-"""What is called there: among Python's own functions, which every module has."""
+"""The name of the inserted function, put among Python's builtins, which every module sees."""
 
 
 class DrawingLines:
-    """Puts the generators of a batch in the program's place where the script begins to make it.
+    """Installs a batch's generators when the script begins to make it.
 
     Args:
-        lines: of the script.
-        before: is called before a batch of training is made.
-        step: gives how many updates were made.
-        refuse: is given what is wrong with the script.
+        lines: the script's drawing lines.
+        before: called before a training batch is made.
+        step: returns the number of updates made.
+        refuse: called with what is wrong with the script.
     """
 
     def __init__(
@@ -40,17 +40,17 @@ class DrawingLines:
     ) -> None:
         self._lines, self._before, self._step, self._refuse = lines, before, step, refuse
         self._used = 0
-        self._is_fresh = True  # no line has begun to make the next batch
+        self._is_fresh = True  # no line has started the next batch
 
     def watch(self) -> None:
-        """See them in what is compiled from here on."""
+        """Insert the calls in everything compiled from here on."""
         setattr(builtins, TRAINING, self._draws)
         setattr(builtins, EVALUATION, self._evaluates)
         for name, around in {"source_to_code": self._around_compiling, "get_code": self._around_cache}.items():
             setattr(SourceFileLoader, name, around(getattr(SourceFileLoader, name)))
 
     def used(self) -> None:
-        """The batch that was made is trained on."""
+        """Record that the current batch is trained on."""
         self._used += 1
         self._is_fresh = True
 
@@ -61,7 +61,7 @@ class DrawingLines:
             draws_of_batch(self._used).begin()
 
     def _evaluates(self) -> None:
-        self._is_fresh = True  # what was begun of a batch is begun anew
+        self._is_fresh = True  # a batch that was begun starts over
         OwnDraws(None, self._step()).begin()
 
     def _is_it(self, path: str) -> bool:
@@ -94,7 +94,7 @@ class DrawingLines:
 
 
 def _put(tree: ast.AST, lines: Collection[int], name: str) -> None:
-    """Call a function before the statements of some lines."""
+    """Insert a call before the statements of some lines."""
     for node in ast.walk(tree):
         found = [getattr(node, part, None) for part in ("body", "orelse", "finalbody")]
         for block in [one for one in found if isinstance(one, list)]:

@@ -1,4 +1,4 @@
-"""Numbers of an evaluation, summed over its batches, as both sides' records have them."""
+"""Sum an evaluation's numbers over its batches, for both sides' records."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class EvaluationSums:
     """The sum of each number.
 
     Attributes:
-        count: how many were added.
+        count: how many values were added.
 
     Args:
-        numbers: as `WatchedOriginal` has them.
+        numbers: as in `WatchedOriginal`.
     """
 
     def __init__(self, numbers: Sequence[Mapping[str, Any]]) -> None:
@@ -23,19 +23,19 @@ class EvaluationSums:
         self._loss, self._examples = 0.0, 0
 
     def add(self, place: int, value: Any) -> None:
-        """One number of a batch."""
+        """Add one number of a batch."""
         self._totals[place] += float(value)
         self.count += 1
 
     def add_loss(self, value: float, examples: int) -> None:
-        """The mean loss of a batch, where none of the numbers is a loss."""
+        """Add the mean loss of a batch, if none of the numbers is a loss."""
         self._loss += value * examples
         self._examples += examples
 
     def said(self) -> dict[str, float] | None:
-        """What a record says; None where there were no batches.
+        """The record's entry; None if there were no batches.
 
-        ``loss`` is the judged number's mean over the batches, or that of the losses over their examples.
+        ``loss`` is the judged number's mean over the batches, or the losses' mean over their examples.
         """
         batches = self.count // len(self._numbers)
         if not batches:

@@ -1,4 +1,4 @@
-"""A script in float64 that was written for float32: what meets a float64 tensor in torch becomes one."""
+"""Run a float32 script in float64: tensors that meet a float64 tensor in a torch function are cast to it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from torch.utils import _pytree as pytree
 from port.scripts.observing.functions import IN_PLACE, name_of_function
 
 KEPT = {*IN_PLACE, "__set__", "__delitem__"}
-"""They write into what they are given."""
+"""Functions that write into their arguments."""
 
 
 class InFloat64(TorchFunctionMode):
-    """Within it, and once it is on, float32 arguments beside float64 ones are cast.
+    """Within this mode, once it is on, float32 arguments next to float64 ones are cast.
 
-    The models and the batches are cast by who switches it on; this is for what a script holds besides: class weights,
-    constants, targets that it makes. What only float32 tensors take part in stays so, as in the written trainer.
+    The caller casts the models and the batches; this mode handles what else a script holds: class weights, constants,
+    targets that it makes. Operations on float32 tensors alone stay in float32, as in the written trainer.
 
     Attributes:
-        is_on: it does nothing before.
+        is_on: whether it casts.
     """
 
     def __init__(self) -> None:
@@ -31,13 +31,13 @@ class InFloat64(TorchFunctionMode):
         self.is_on = False
 
     def begin(self) -> None:
-        """Switch it on; numbers of no dtype are float64 from here on."""
+        """Switch it on; from here on torch's default dtype is float64."""
         self.is_on = True
         torch.set_default_dtype(torch.float64)
 
     @contextmanager
     def off(self) -> Iterator[None]:
-        """Within it nothing is in float64 that would not be without."""
+        """Within this context the mode is off, and nothing is cast to float64."""
         was_on, self.is_on = self.is_on, False
         dtype = torch.get_default_dtype()
         if was_on:
@@ -51,7 +51,7 @@ class InFloat64(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Call it, with its arguments in one precision."""
+        """Call the function with its arguments in one precision."""
         kwargs = kwargs or {}
         if self.is_on and _is_mixed(args, kwargs) and not _writes(func, kwargs):
             args, kwargs = pytree.tree_map_only(torch.Tensor, in_float64, (args, kwargs))
@@ -59,7 +59,7 @@ class InFloat64(TorchFunctionMode):
 
 
 def in_float64(tensor: torch.Tensor) -> torch.Tensor:
-    """A float32 tensor in float64; any other as it is."""
+    """Cast a float32 tensor to float64; return any other unchanged."""
     return tensor.double() if tensor.dtype == torch.float32 else tensor
 
 

@@ -1,4 +1,4 @@
-"""A script's run as the verdict needs it: its losses, rates and evaluations, from the weights that both sides share."""
+"""Record a script's run for the verdict: losses, rates and evaluations, from the initial weights of both sides."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from port.scripts.recording.evaluation_of_run import EvaluationOfRun
 from port.scripts.recording.in_float64 import InFloat64, in_float64
 from port.scripts.recording.recorded_ranks import RecordedRanks
 from port.scripts.recording.same_shapes import check_shapes
-from port.scripts.recording.untrained import why_untrained
+from port.scripts.recording.untrained import untrained_error
 from port.scripts.trained_modules import FILE, together, torch_loss
 from port.scripts.watched_original import LinesOfLoop, WatchedOriginal
 from port.translation import draw_layouts
@@ -44,18 +44,18 @@ from port.weights.shared import FINAL_VARIABLE
 
 
 def record_original(written: Path, steps: int, command: Sequence[str], *, is_float64: bool) -> int:
-    """Run a script and record it where the launcher says; returns its exit code.
+    """Run a script and record it where the launcher asks; returns its exit code.
 
     Args:
-        written: the folder that was written of it.
-        steps: updates that are recorded.
+        written: the folder written from it.
+        steps: how many updates to record.
         command: FILE ARGUMENTS …, or -m MODULE ARGUMENTS …
-        is_float64: whether its models and batches are put into float64.
+        is_float64: whether to cast its models and batches to float64.
     """
     folder = Path(os.environ[RECORD_VARIABLE]).with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
     rank = ProcessRank.of_this_process()
-    if not rank.is_first:  # what it records is thrown away
+    if not rank.is_first:  # its record is discarded
         own = own_folder(folder, rank)
         os.environ.update({RECORD_VARIABLE: str(own / "record.jsonl"), FINAL_VARIABLE: str(own / "final.safetensors")})
     original = WatchedOriginal.read(written)
@@ -71,14 +71,14 @@ def record_original(written: Path, steps: int, command: Sequence[str], *, is_flo
 
 
 class OriginalRun:
-    """Records a script's updates while it runs, and ends it behind the last that is asked for.
+    """Records a script's updates while it runs, and ends it after the last requested one.
 
     Args:
-        session: the script's.
-        original: what was seen of it when its JAX side was written.
-        written: the folder that was written.
-        steps: updates that are recorded.
-        is_float64: whether its models and batches are put into float64.
+        session: the script's session.
+        original: what was recorded about it when its JAX side was written.
+        written: the written folder.
+        steps: how many updates to record.
+        is_float64: whether to cast its models and batches to float64.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class OriginalRun:
         self._session, self._original, self._written = session, original, written
         self._steps, self._is_float64 = steps, is_float64
         self._ranks = RecordedRanks(original.ranks, is_float64=is_float64)
-        # Of several optimizers in turn no trainer is written where a model draws.
+        # With several optimizers in turn, no trainer is written if a model draws.
         weights = written / "model.safetensors" if original.last_optimizer is None else None
         self._dropout = DropoutOfRun(draw_layouts(weights) if weights else [], x64=is_float64)
         self._drawn_in_evaluation = draw_layouts(weights, training=False) if weights else []
@@ -97,12 +97,12 @@ class OriginalRun:
         self._losses: list[torch.Tensor] = []  # since the last update
         self._rates: list[float] = []
         self._step = 0
-        self._scale = 1.0  # by which GradScaler has multiplied the loss
-        self._trains_on_all = not original.training and not original.calls  # its data, in each update
+        self._scale = 1.0  # GradScaler's factor of the loss
+        self._trains_on_all = not original.training and not original.calls  # on all its data in each update
         self._is_trained_on = self._trains_on_all  # the last batch
         self._found = FoundByScript(original.calls) if original.calls else None
         self._evaluation = EvaluationOfRun(original.numbers, lambda batch: _parts(batch, original.parts))
-        self._evaluated_at = 0  # the update behind which it last was
+        self._evaluated_at = 0  # the update after which it last was
         self._drawing_lines: DrawingLines | None = None
         if original.loop is not None:
             lines = LinesOfLoop.from_data(original.loop)
@@ -119,7 +119,7 @@ class OriginalRun:
 
         @contextmanager
         def fetching() -> Iterator[None]:
-            with self._double.off(), draws():  # transforms compute in float32, as they do for the written trainer
+            with self._double.off(), draws():  # transforms compute in float32, as for the written trainer
                 yield
 
         return fetching
@@ -139,12 +139,12 @@ class OriginalRun:
             self._dropout.begin(self._key(), part=self._ranks.part_of(batch))
         if self._is_trained_on and self._original.makes_inputs:
             if self._module is None:
-                self._begin()  # before the loop draws anything, which is in the run's precision then
+                self._begin()  # before the loop draws anything, so that it draws in the run's precision
             draws_of_update(self._step).begin()
         return batch
 
     def _key(self) -> torch.Tensor:
-        """Of a microbatch's dropout."""
+        """The key of a microbatch's dropout."""
         key = dropout_key(DROPOUT_SEED, self._step, x64=self._is_float64)
         return key if self._original.microbatches == 1 else fold_in(key, len(self._losses))
 
@@ -154,22 +154,22 @@ class OriginalRun:
         if self._module is None and self._is_trained_on and any(True for _ in module.parameters()):
             self._begin()
         if self._module is not None and self._is_trained_on and self._dropout.is_missing and _trains(module):
-            # Its batch was asked for ahead, before the update before it.
+            # Its batch was prefetched, before the previous update.
             self._dropout.begin(self._key(), part=self._ranks.part)
         if self._evaluation.loss is not None and self._step and not _trains(module):
             self._evaluation.loss.take()
             self._end_if_whole()
 
     def _before_drawing(self) -> None:
-        """A loop over steps is about to draw a batch: in the run's precision, and by none of the dropout's draws."""
-        self._session.models.tell_all()
+        """Prepare for a loop over steps to draw a batch: in the run's precision, apart from dropout's draws."""
+        self._session.models.report_all()
         known = {name for name, _ in self._session.models.roots()}
         if self._module is None and known >= set(self._original.modules):
             self._begin()
         self._dropout.pause()
 
     def _begin_own(self, module: torch.nn.Module) -> None:
-        """A script without loaders has a batch, and calls what it trains for the first time with it."""
+        """Begin an update of a script without loaders: it calls the trained model with a batch for the first time."""
         if any(True for _ in module.parameters()):
             self._end_evaluation()
             self._is_trained_on = True
@@ -178,7 +178,7 @@ class OriginalRun:
             self._begin_update()
 
     def _begin_update(self) -> None:
-        """Of a script that has no loaders."""
+        """Begin an update of a script without loaders."""
         if self._step == self._steps:
             self._session.end("seen")
         self._dropout.begin(self._key())
@@ -190,19 +190,19 @@ class OriginalRun:
             _leave(error)
 
     def _prepare(self) -> None:
-        """The first call in training is about to be made: from here on the run is the one that is judged."""
+        """Prepare for the first call in training mode: the judged run starts here."""
         session, names, averages = self._session, self._original.modules, self._original.averages
-        self._dropout.pause()  # a control moves its weights by draws
-        session.models.tell_all()
+        self._dropout.pause()  # a control perturbs its weights with draws
+        session.models.report_all()
         roots = {name: unwrapped(model) for name, model in session.models.roots()}
         missing = [name for name in (*names, *averages.values()) if name not in roots]
         if missing:
             raise UsageError(
-                f"{self._written} was written of a script whose {', '.join(names)} it takes, and this one has no "
-                f"{', '.join(missing)} where it is trained: write the folder again, by port script"
+                f"{self._written} was written from a script that trains {', '.join(names)}, but this one has no "
+                f"{', '.join(missing)} where it trains: write the folder again with port script"
             )
         check_shapes(self._written, {name: roots[name] for name in names})
-        with session.journal.unwritten():  # what is made here is no model of the script's
+        with session.journal.unwritten():  # modules made here are not the script's models
             module = self._joined({name: roots[name] for name in names})
             averaged = {name: _inside(roots[averages.get(name, name)]) for name in names}
             evaluated = self._joined(averaged) if averages else module
@@ -221,7 +221,7 @@ class OriginalRun:
         self._dropout.begin(self._key(), part=self._ranks.part)
 
     def _joined(self, models: dict[str, torch.nn.Module]) -> torch.nn.Module:
-        """The models as one: from a batch to its loss; or where several optimizers step, side by side."""
+        """The models as one module that computes a batch's loss; or, for several optimizers, side by side."""
         if self._original.last_optimizer is not None:
             return together(models)
         module: torch.nn.Module = torch_loss(self._written / FILE).FromBatchToLoss(*models.values())
@@ -229,7 +229,7 @@ class OriginalRun:
 
     @contextmanager
     def _drawing(self, batch: int) -> Iterator[None]:
-        """What the model draws for a batch of an evaluation."""
+        """The context of the model's draws for an evaluation batch."""
         key = fold_in(dropout_key(EVALUATION_SEED, self._step, x64=self._is_float64), batch)
         self._dropout.begin(key, self._drawn_in_evaluation)
         yield
@@ -254,25 +254,25 @@ class OriginalRun:
         elif kind == "number":
             self._see_number(details["value"], here())
         elif kind == "switch" and self._found is not None and not details["training"]:
-            self._end_evaluation()  # another one begins; of a loader, its pass says so
+            self._end_evaluation()  # another one begins; with a loader, its pass shows that
         elif kind == "pass" and details["name"] == self._original.evaluation:
-            self._end_evaluation()  # the one before left some of its batches
+            self._end_evaluation()  # the previous one skipped some of its batches
         elif kind == "pass ended" and details["name"] == self._original.evaluation:
             self._evaluation.pass_ended()
             self._end_if_whole()
 
-    def _at_sum(self, calls: Sequence[Computation], told: Any, value: Any, where: dict[str, Any]) -> None:
+    def _at_sum(self, calls: Sequence[Computation], description: Any, value: Any, where: dict[str, Any]) -> None:
         self._see_number(value, where)
 
     def _see_number(self, value: Any, where: dict[str, Any] | None) -> None:
-        """A number of an evaluation's batch; one function may train and evaluate."""
+        """Take in a number of an evaluation batch; one function may both train and evaluate."""
         numbers = self._evaluation.numbers
         if numbers is not None and self._recorder is not None and not self._is_trained_on:
             numbers.see(value, where)
             self._end_if_whole()
 
     def _record(self) -> None:
-        """An update is whole."""
+        """Record a complete update."""
         if self._recorder is not None and self._losses:
             rates = {"lr" if number == 0 else f"lr_{number}": rate for number, rate in enumerate(self._rates)}
             losses = self._losses[:1] if self._original.closure else self._losses
@@ -284,7 +284,7 @@ class OriginalRun:
                 self._begin_update()
 
     def _end_if_whole(self) -> None:
-        """Unless a batch that was asked for ahead is still to be evaluated."""
+        """End the evaluation, unless a prefetched batch is still to be evaluated."""
         if self._evaluation.is_whole:
             self._end_evaluation()
 
@@ -295,13 +295,13 @@ class OriginalRun:
             numbers = {"loss": loss} if loss is not None else None
         if numbers is None or self._recorder is None or self._original.evaluation is None or not self._step:
             return
-        if self._found is None or self._step > self._evaluated_at:  # behind all training there may be one more
+        if self._found is None or self._step > self._evaluated_at:  # after all training there may be one more
             self._recorder.evaluation(self._step - 1, **numbers)
             self._evaluated_at = self._step
 
     def _end(self) -> None:
         if self._recorder is None or self._module is None or not self._step:
-            _leave(why_untrained(self._session.folder, self._original, self._written))
+            _leave(untrained_error(self._session.folder, self._original, self._written))
         else:
             self._end_evaluation()
             self._recorder.close()
@@ -309,17 +309,17 @@ class OriginalRun:
 
 
 def _inside(model: Any) -> Any:
-    """What an average is of: AveragedModel holds it."""
+    """The averaged model that an AveragedModel holds."""
     return model.module if isinstance(model, AveragedModel) else model
 
 
 def _trains(module: torch.nn.Module) -> bool:
-    """Whether a module is called to be trained."""
+    """Whether a call of the module is for training."""
     return is_grad_on() and module.training
 
 
 def _leave(error: PortError) -> None:
-    """End the process with a refusal, in words; the script must not catch it."""
+    """End the process with an error message; the script must not catch it."""
     print(f"port: {error}", file=sys.stderr)
     flush()
     os._exit(error.exit_code)

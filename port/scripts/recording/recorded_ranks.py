@@ -1,4 +1,4 @@
-"""A script in several processes, while it is recorded: one of them, and what it does together with the others."""
+"""One of a recorded script's processes, and its collectives with the others."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class RecordedRanks:
     """This process among all that train.
 
     Attributes:
-        this: which one it is.
-        part: its rows of the whole batch that is trained on; None where there is one process.
+        this: this process's rank.
+        part: its rows of the global batch; None if there is one process.
 
     Args:
-        size: in how many processes the script was observed.
-        is_float64: whether models are put into float64: before they are wrapped, as the wrapper looks at their types.
+        size: the number of processes in which the script was observed.
+        is_float64: whether to cast models to float64, before they are wrapped, because the wrapper checks dtypes.
 
     Raises:
-        UsageError: it runs in another number now.
+        UsageError: it runs in a different number of processes now.
     """
 
     def __init__(self, size: int, *, is_float64: bool) -> None:
@@ -37,14 +37,14 @@ class RecordedRanks:
         self.part: BatchPart | None = None
         if self.this.size != size:
             raise UsageError(
-                f"the written trainer is of a script in {size} processes, and this one runs in {self.this.size}: write "
-                "it again, by port script"
+                f"the trainer was written from a script in {size} processes, but this one runs in {self.this.size}: "
+                "write it again with port script"
             )
         if is_float64 and size > 1:
             replace_method(DistributedDataParallel, "__init__", _in_float64)
 
     def part_of(self, batch: Any) -> BatchPart | None:
-        """The rows that this process has of the whole batch, whose own it is given."""
+        """The rows of the global batch that this process's batch holds."""
         tensors = [tensor for _, tensor in tensors_in(batch) if tensor.dim()]
         if self.this.size == 1 or not tensors:
             return None
@@ -53,7 +53,7 @@ class RecordedRanks:
         return self.part
 
     def mean(self, loss: Tensor) -> Tensor:
-        """Of the losses of all processes, whose gradients DistributedDataParallel averages."""
+        """The mean of all processes' losses, whose gradients DistributedDataParallel averages."""
         if self.this.size == 1:
             return loss
         total = loss.clone()
@@ -61,7 +61,7 @@ class RecordedRanks:
         return total / self.this.size
 
     def in_turn(self, share: Callable[[], object]) -> None:
-        """Do something first in the first process, and then in the others, which find what it has left."""
+        """Run ``share`` first on rank 0, then on the others, which find its result."""
         if self.this.is_first:
             share()
         if self.this.size > 1:

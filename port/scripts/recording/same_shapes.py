@@ -1,4 +1,4 @@
-"""Whether a script's models have the shapes of those that its JAX side was written of."""
+"""Check that a script's models have the shapes from which its JAX side was written."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from port.scripts.watched_original import FOLDER
 
 
 def check_shapes(written: Path, models: Mapping[str, nn.Module]) -> None:
-    """Compare them, by the names of the script's models.
+    """Compare the shapes, by the names of the script's models.
 
     Args:
         written: the folder of the JAX side.
-        models: the script's, where they are trained.
+        models: the script's models at training time.
 
     Raises:
-        UsageError: a parameter is missing, is another, or is in another shape; says what to do.
+        UsageError: a parameter is missing, unknown, or has another shape; the message says what to do.
     """
     seen = {one["name"]: one["parameters"] for one in Observation.read(written / FOLDER).models}
     for name, model in models.items():
@@ -32,7 +32,7 @@ def check_shapes(written: Path, models: Mapping[str, nn.Module]) -> None:
             raise UsageError(
                 f"{name}.{path} is {now.get(path, 'not there')} with these options, and was "
                 f"{before.get(path, 'not there')} when {written} was written: "
-                "both sides begin with the same weights, so write one for these options: port script SCRIPT --out "
+                "both sides start from the same weights, so write one for these options: port script SCRIPT --out "
                 "FOLDER -- OPTIONS"
             )
 

@@ -1,4 +1,4 @@
-"""Why nothing of a script was recorded, in words."""
+"""Explain why nothing of a script was recorded."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from port.scripts.refusals import refuse
 from port.scripts.watched_original import WatchedOriginal
 
 
-def why_untrained(folder: Path, original: WatchedOriginal, written: Path) -> UsageError:
-    """What an observation of such a script says; or that it trains on other batches.
+def untrained_error(folder: Path, original: WatchedOriginal, written: Path) -> UsageError:
+    """The error that an observation of such a script gives; or one that says it trains on other batches.
 
     Args:
-        folder: of the journal.
-        original: what was seen of the script when its JAX side was written.
-        written: the folder of that side.
+        folder: the journal's folder.
+        original: what was recorded about the script when its JAX side was written.
+        written: the folder of the JAX side.
     """
     events = read_events(folder / "events.jsonl")
     try:
@@ -28,5 +28,5 @@ def why_untrained(folder: Path, original: WatchedOriginal, written: Path) -> Usa
     made = "tensors that it makes before its loop" if on_all else "batches that it makes itself"
     what = f"batches of the loader {original.training}" if original.training else made
     return UsageError(
-        f"the script trains, and not on {what}, for which {written} was written: write it again, by port script"
+        f"the script does not train on {what}, for which {written} was written: write it again with port script"
     )

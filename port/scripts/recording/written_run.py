@@ -1,4 +1,4 @@
-"""What a written trainer takes under ``--record``: weights, data and dropout of its original, and a record."""
+"""Run a written trainer under ``--record``: its original's weights, data and dropout, and a record."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from port.weights import initial_weights, load, save_final_weights
 from port.weights.shared import FINAL_VARIABLE, INITIAL_VARIABLE
 
 WAIT_SECONDS = 3600.0
-"""For the original's weights: its launcher ends both sides where that one fails before it has any."""
+"""How long to wait for the original's weights; if the original fails first, the launcher ends both sides."""
 
 
 class DrawnLoader:
-    """A loader that is gone through with other draws; what else is asked of it, it is asked itself."""
+    """A loader iterated with other draws; all other attributes are the loader's."""
 
     def __init__(self, loader: Any, draw: Callable[[], Iterator[Any]]) -> None:
         self._loader, self._draw = loader, draw
@@ -44,16 +44,16 @@ class DrawnLoader:
 
 
 class RecordedRun:
-    """A run of a written trainer that is recorded.
+    """A recorded run of a written trainer.
 
     Attributes:
-        is_over: as many updates as were asked for have been made.
+        is_over: whether all requested updates have been made.
 
     Args:
-        record: where the record goes; under `port train` that has the last word.
-        mapping: of the written model.
-        steps: updates after which it is over; None is without end.
-        microbatches: of an update.
+        record: where the record goes; `port train` overrides it.
+        mapping: the written model's mapping.
+        steps: the number of updates after which it is over; None is no limit.
+        microbatches: the number of microbatches per update.
     """
 
     def __init__(self, record: Path, mapping: Path, *, steps: int | None = None, microbatches: int = 1) -> None:
@@ -61,18 +61,18 @@ class RecordedRun:
         self._steps, self._microbatches = steps, microbatches
         self._recorder: Recorder | None = None
         self._sums: EvaluationSums | None = None
-        self._evaluated_at = -1  # the last step behind which it was
+        self._evaluated_at = -1  # the last step after which it was
         self._made = 0  # updates
         self.is_over = False
 
     def begin(self, model: Any) -> None:
-        """Give a model the original's initial weights: of this run, where `port train` has started both."""
+        """Load the original's initial weights into a model: those of this run, if `port train` started both."""
         if INITIAL_VARIABLE in os.environ:
             load(model, initial_weights(wait=WAIT_SECONDS), rename=self._mapping)
 
     @contextmanager
     def recording(self, step: int) -> Iterator[None]:
-        """The training from a step on."""
+        """The context of training from ``step`` on."""
         try:
             self._evaluated_at = last_evaluation(self._path, step) if step else -1
             recorder = Recorder(self._path, resume_at=step or None, total_steps=self._steps)
@@ -83,9 +83,9 @@ class RecordedRun:
             yield
 
     def batches(self, loader: Any, step: int) -> Iterator[Any]:
-        """The batches of a pass for the updates from a step on, up to the last that is asked for.
+        """The batches of a pass for the updates from ``step`` on, up to the last requested one.
 
-        A pass may leave batches out: updates are counted, not batches.
+        A pass may skip batches: updates are counted, not batches.
         """
         self._made = step
         for batch in self.drawn(loader, step):
@@ -95,7 +95,7 @@ class RecordedRun:
             yield batch
 
     def stream(self, loader: Any) -> Iterator[Any]:
-        """The batches of a loop over steps, each drawn by generators of its own, up to the last that is asked for."""
+        """The batches of a loop over steps, each drawn with its own generators, up to the last requested update."""
         iterator = iter(loader)
         for number in count():
             if number // self._microbatches == self._steps:
@@ -109,9 +109,9 @@ class RecordedRun:
             yield batch
 
     def drawn(self, loader: Any, step: int) -> Iterator[Any]:
-        """The batches of a pass that begins behind so many updates."""
+        """The batches of a pass that begins after ``step`` updates."""
         if (loaders := getattr(loader, "loaders", None)) is not None:
-            # Of several processes, each of which draws by generators of its own.
+            # With several processes, each draws with its own generators.
             yield from map(loader.joined, zip(*(self.drawn(one, step) for one in loaders), strict=True))
             return
         draws = OwnDraws(loader, step)
@@ -127,7 +127,7 @@ class RecordedRun:
             yield batch
 
     def made(self, inputs: Callable[[Any], Any], batch: Any, step: int) -> Any:
-        """What the original's lines make of a batch, with the draws and in the precision that they have there."""
+        """The result of the original's lines for a batch, with the same draws and in the same precision as there."""
         from torch.utils import _pytree as pytree
 
         if jax.config.jax_enable_x64:  # type: ignore[attr-defined]
@@ -136,20 +136,20 @@ class RecordedRun:
             return inputs(batch)
 
     def masks(self, step: int) -> jax.Array:
-        """The key of a step's dropout, or the keys of its microbatches'."""
+        """The key of a step's dropout, or its microbatches' keys."""
         key = jax.random.fold_in(jax.random.key(DROPOUT_SEED), step)
         if self._microbatches == 1:
             return key
         return jax.vmap(lambda number: jax.random.fold_in(key, number))(jax.numpy.arange(self._microbatches))
 
     def record(self, step: int, *, loss: Any) -> None:
-        """An update has been made."""
+        """Record an update."""
         assert self._recorder is not None
         self._recorder(step, loss=loss)
         self._made = step + 1
 
     def evaluation(self, step: int, *, loss: float) -> None:
-        """An evaluation, behind so many updates; one that a run which goes on makes again is not written again."""
+        """Record an evaluation after ``step`` updates; one that a resumed run repeats is not written again."""
         assert self._recorder is not None
         if step - 1 > self._evaluated_at:
             self._recorder.evaluation(step - 1, loss=loss)
@@ -162,13 +162,13 @@ class RecordedRun:
         step: int,
         loss: Callable[[Any], tuple[float, int]] | None = None,
     ) -> tuple[DrawnLoader, Callable[[Any], Sequence[Any]]]:
-        """The loader of an evaluation with the original's draws, and what measures a batch and keeps its numbers.
+        """An evaluation's loader with the original's draws, and a function that measures a batch and keeps its numbers.
 
         Args:
-            loader: of the evaluation.
-            measure: gives the numbers of a batch.
-            step: how many updates were made.
-            loss: gives a batch's loss and its examples, where none of the numbers is a loss.
+            loader: the evaluation's loader.
+            measure: returns the numbers of a batch.
+            step: the number of updates made.
+            loss: returns a batch's loss and number of examples, if none of the numbers is a loss.
         """
         sums = self._sums = EvaluationSums(WatchedOriginal.read(self._mapping.parent).numbers)
 
@@ -183,24 +183,24 @@ class RecordedRun:
         return DrawnLoader(loader, lambda: self.drawn(loader, step)), measured
 
     def evaluated(self, step: int) -> None:
-        """An evaluation has been made, behind so many updates."""
+        """Record the evaluation made after ``step`` updates."""
         assert self._recorder is not None and self._sums is not None
         if (said := self._sums.said()) is not None:
             self._recorder.evaluation(step - 1, **said)
 
     def flush(self) -> None:
-        """See the record on the disk: a checkpoint is saved next."""
+        """Flush the record to disk: a checkpoint is saved next."""
         assert self._recorder is not None
         self._recorder.flush()
 
     def end(self, model: Any) -> None:
-        """The training is over: leave its weights for the verdict, where `port train` has started both."""
+        """End the training: leave the weights for the verdict, if `port train` started both."""
         if FINAL_VARIABLE in os.environ:
             save_final_weights(model, mapping=self._mapping)
 
 
 def last_evaluation(record: Path, before: int) -> int:
-    """The last step before another behind which a record has an evaluation; -1 where there is none."""
+    """The last step before ``before`` after which a record has an evaluation; -1 if there is none."""
     if not record.is_file():
         return -1
     lines = [line for line in record.read_text("utf-8").splitlines() if '"evaluation"' in line and line.endswith("}")]
@@ -210,7 +210,7 @@ def last_evaluation(record: Path, before: int) -> int:
 
 @contextmanager
 def _in_own_precision() -> Iterator[None]:
-    """Within it the original's lines make what they make there: numbers of no dtype are float64 in its run in that."""
+    """Within this context the original's lines run in its precision: the default dtype is float64 in a float64 run."""
     before = torch.get_default_dtype()
     try:
         if jax.config.jax_enable_x64:  # type: ignore[attr-defined]

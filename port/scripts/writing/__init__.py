@@ -1,14 +1,14 @@
-"""One update of an observed script, written in JAX, in the script's own process, where its model is.
+"""Write one update of an observed script in JAX, in the script's process, where its model is.
 
-`capture` keeps what the first watched steps were given, `followed` what of it leads to a loss, and `states` what goes
-from step to step; `unwritten` says what keeps a script from being written;
+`capture` keeps the inputs of the first watched steps, `followed` selects what leads to a loss, and `states` finds what
+is carried from step to step; `unwritten` lists what prevents a script from being written;
 `loss_source` writes the path from a batch to its loss as a torch module, which `port.translate` translates;
-`step_source` writes the update around it; `proof` makes it beside the original's on the script's own batches, in
-float64, and `step_proof` says what came of it; `update` puts all of it together. `clipping`, `optimizing`, `averaging`
-and `lower_precision` are about what else an update does, `replaying` about the copies on which it is made again,
-`rank_batches` about several processes, and `standalone` about a folder that needs no port.
-`trainer` writes the loop around the update, where it is plain: `loop` and `epochs` read it in the script,
-`taken_statements` finds what makes the data, `loop_lines` what is made of a batch, `original_source` writes that and
-the options, `trainer_source` the rest, and `trainer_files` puts both where they are compared. `own_trainer` does it
-for a loop without a DataLoader, with generators in the script's own lines: `own_batches`, `own_rates`.
+`step_source` writes the update around it; `proof` compares it with the original's on the script's batches, in float64,
+and `step_proof` reports the result; `update` assembles everything. `clipping`, `optimizing`, `averaging` and
+`lower_precision` cover the rest of an update, `replaying` the copies on which it is repeated, `rank_batches` several
+processes, and `standalone` a folder that does not need port.
+`trainer` writes the loop around the update, if it is simple enough: `loop` and `epochs` read it in the script,
+`taken_statements` finds what makes the data, `loop_lines` what is made from a batch, `original_source` writes that and
+the options, `trainer_source` the rest, and `trainer_files` puts both where they are compared. `own_trainer` does the
+same for a loop without a DataLoader, with generators copied from the script: `own_batches`, `own_rates`.
 """

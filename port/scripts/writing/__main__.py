@@ -1,4 +1,4 @@
-"""Watch a script as `port.scripts.observing` does, and at its end, in its process, write its update in JAX."""
+"""Watch a script as `port.scripts.observing` does, then write its update in JAX, in the script's process."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from unittest.mock import patch
 
 
 def main(*given: str) -> int:
-    """Watch, run and write; returns the script's exit code.
+    """Run and watch the script, and write its update; returns the script's exit code.
 
     Args:
-        given: perhaps ``--standalone``; FOLDER STEPS; and the script with its arguments.
+        given: optionally ``--standalone``; FOLDER STEPS; and the script with its arguments.
     """
     standalone = given[:1] == ("--standalone",)
     folder, steps, *command = given[standalone:]
-    # port is imported from here; every other package from the environment of the interpreter that runs the script.
+    # port is imported from here; every other package from the environment of the script's interpreter.
     sys.path[0] = str(Path(__file__).parents[3])
     import_module("port")
     del sys.path[0]
@@ -40,7 +40,7 @@ def main(*given: str) -> int:
         script = Path(command[1] if command[0] == "-m" else command[0]).name
 
         def write() -> None:
-            # Of several processes this one goes on by itself: SyncBatchNorm must not wait for the others.
+            # With several processes, this one continues alone: SyncBatchNorm must not wait for the others.
             alone = patch.object(torch.distributed, "is_initialized", lambda: False)
             with alone, torch.enable_grad(), torch.autocast("cpu", enabled=False):
                 write_update(work, script, capture, standalone=standalone)

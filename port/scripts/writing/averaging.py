@@ -1,4 +1,4 @@
-"""An average of the weights that a script keeps by AveragedModel: which one it is, and over what."""
+"""Identify the average of the weights that a script keeps with AveragedModel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from port.scripts.events import Event
 from port.scripts.observation import Observation
 
 PROBED = (1, 2, 7)
-"""Numbers of models averaged so far, at which the weight of the next is measured."""
+"""Counts of averaged models at which the weight of the next model is measured."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class WeightAverage:
     """How an average follows the weights.
 
     Attributes:
-        name: the averaged model's, in the script.
-        of: the model's that is trained.
-        decay: the share that an update keeps of it; None is a mean over all weights so far.
+        name: the averaged model's name in the script.
+        of: the trained model's name.
+        decay: the fraction of the average kept by an update; None is a mean over all weights so far.
         where: the script's line.
     """
 
@@ -34,10 +34,10 @@ class WeightAverage:
 
 
 def average_of(observation: Observation, models: dict[str, Any]) -> WeightAverage | None:
-    """The average that is brought up to date with each update; None where there is none, or none that can be said.
+    """The average that each update updates; None if there is none, or none that can be written.
 
     Args:
-        observation: of the script.
+        observation: the script's observation.
         models: copies of its modules, by name.
     """
     found = [[event for event in step if event["event"] == "average"] for step in observation.steps]
@@ -46,7 +46,7 @@ def average_of(observation: Observation, models: dict[str, Any]) -> WeightAverag
         return None
     ((name, of),) = names
     averaged = models.get(name)
-    if averaged is None or averaged.use_buffers:  # it has running statistics of its own
+    if averaged is None or averaged.use_buffers:  # it has its own running statistics
         return None
     measured = [_weight_of_next(averaged, number) for number in PROBED]
     weights = [weight for weight in measured if weight is not None]
@@ -59,13 +59,13 @@ def average_of(observation: Observation, models: dict[str, Any]) -> WeightAverag
 
 
 def _is_behind(step: Sequence[Event]) -> bool:
-    """Whether the average takes the weights behind the step's update."""
+    """Whether the average takes the weights after the step's update."""
     kinds = [event["event"] for event in step]
     return "update" in kinds and "average" in kinds[kinds.index("update") :]
 
 
 def _weight_of_next(averaged: Any, number: int) -> float | None:
-    """The share of new weights in an average of so many, measured; None where it is no share."""
+    """The measured weight of a new model in an average of ``number`` models; None if it is not a weighted mean."""
     old, new = (torch.tensor(value, dtype=torch.float64) for value in ([0.0, 1.0, 0.0], [1.0, 0.0, 3.0]))
     count = torch.tensor(number)
     if averaged.multi_avg_fn is not None:

@@ -1,4 +1,4 @@
-"""An expression of a function's in the names of the body that calls it: ``range(self.epochs)``, ``range(args.n)``."""
+"""Rewrite a function's expression in its caller's names: ``range(self.epochs)`` becomes ``range(args.n)``."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from port.scripts.writing.taken_statements import names_loaded, targets_of
 
 @dataclass(frozen=True)
 class PlaceInFunction:
-    """Where an expression stands.
+    """The location of an expression.
 
     Attributes:
-        function: in its body.
+        function: the enclosing function.
         owner: the class that the function is a method of.
-        before: the statements of that body that run before it.
-        call: of the function; None where that is not seen.
+        before: the statements of the function that run before it.
+        call: the call of the function; None if it is not visible.
     """
 
     function: Function
@@ -38,16 +38,16 @@ class PlaceInFunction:
 def in_callers_names(
     expression: ast.expr, place: PlaceInFunction, tree: ast.Module, scope: Sequence[ast.stmt]
 ) -> ast.expr:
-    """The expression; parts of it that stand elsewhere are these themselves.
+    """Rewrite the expression, with parts from elsewhere replaced by their expressions.
 
     Args:
-        expression: of a function's.
-        place: where.
+        expression: an expression in a function.
+        place: its location.
         tree: the script.
         scope: the body in which the function is called.
 
     Raises:
-        UsageError: a part of it is not seen there.
+        UsageError: a part of it is not visible there.
     """
     callers = _Callers(tree, scope)
 
@@ -57,7 +57,7 @@ def in_callers_names(
         except _UnseenError:
             raise UsageError(
                 f"line {place.function.lineno}: how often {place.function.name} goes through the data, "
-                f"`{ast.unparse(node)}`, is not seen where it is called: write the loop around train_step"
+                f"`{ast.unparse(node)}`, is not visible where it is called: write the loop around train_step"
             ) from None
 
     found: ast.expr = _Replaced(said, place.this).visit(expression)
@@ -65,22 +65,22 @@ def in_callers_names(
 
 
 class _UnseenError(Exception):
-    """A value that is not the same wherever the source is read."""
+    """A value that is not the same everywhere in the source."""
 
 
 class _Callers:
-    """Says expressions in the names of a body."""
+    """Rewrites expressions in the names of a body."""
 
     def __init__(self, tree: ast.Module, scope: Sequence[ast.stmt]) -> None:
         self._tree, self._scope, self._options = tree, scope, option_names(tree)
         inner = next((one for one in ast.walk(tree) if isinstance(one, Function) and one.body is scope), None)
         self._local: set[str] = set()
-        """Names that mean something else in the body than at the script's top."""
+        """Names with another meaning in the body than at the script's top level."""
         if inner is not None:
             self._local = {name for one in scope for name in _stored(one)} | _parameters(inner)
 
     def said(self, node: ast.expr, place: PlaceInFunction) -> ast.expr:
-        """An expression that stands somewhere."""
+        """Rewrite an expression at a location."""
         match node:
             case ast.Name(name):
                 return self._variable(node, name, place)
@@ -109,7 +109,7 @@ class _Callers:
         return value if self._is_in_scope(place.call) and not is_default else self._everywhere(value)
 
     def _is_class(self, called: ast.expr) -> bool:
-        """Whether a method is called on its class, and given its object: ``Trainer.fit(trainer)``."""
+        """Whether a method is called on its class with the object as argument: ``Trainer.fit(trainer)``."""
         names = [one.name for one in ast.walk(self._tree) if isinstance(one, ast.ClassDef)]
         return isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id in names
 
@@ -119,16 +119,16 @@ class _Callers:
         at_top = [one for one in self._tree.body if not isinstance(one, Function | ast.ClassDef)]
         if any(node is call for one in at_top for node in ast.walk(one)):
             return False
-        raise _UnseenError  # it is said in the names of another function
+        raise _UnseenError  # it is in the names of another function
 
     def _everywhere(self, node: ast.expr) -> ast.expr:
-        """What the script's top says; the body that is spoken of must mean the same by it."""
+        """Keep a name of the script's top level; it must mean the same in the body."""
         if names_loaded(node) & self._local:
             raise _UnseenError
         return node
 
     def _attribute(self, name: str, place: PlaceInFunction) -> ast.expr:
-        """``self.epochs``: what ``__init__`` sets it to, if nothing else sets it."""
+        """Rewrite ``self.epochs`` as the value set by ``__init__``, if nothing else sets it."""
         assert place.owner is not None
         owner = place.owner
         init = next((one for one in owner.body if isinstance(one, Function) and one.name == "__init__"), None)
@@ -176,10 +176,10 @@ def _parameters(function: Function) -> set[str]:
 def _set_last(
     name: str, statements: Sequence[ast.stmt], stored: Callable[[ast.stmt], Iterator[str]]
 ) -> tuple[ast.expr, Sequence[ast.stmt]] | None:
-    """What the last statement that sets a name gives it, and the statements before that one; None where none does.
+    """The value assigned by the last statement that sets a name, and the statements before it; None if none does.
 
     Raises:
-        _UnseenError: it does so on a condition, or otherwise than by a plain assignment.
+        _UnseenError: the assignment is conditional, or not a plain assignment.
     """
     for place in reversed(range(len(statements))):
         if name not in stored(statements[place]):
@@ -195,7 +195,7 @@ def _set_last(
 
 
 def _stored(statement: ast.stmt) -> Iterator[str]:
-    """Variables that a statement, or what is in it, sets."""
+    """Variables that a statement sets, nested ones included."""
     for node in ast.walk(statement):
         match node:
             case ast.Name(name, ctx) if not isinstance(ctx, ast.Load):
@@ -209,34 +209,34 @@ def _stored(statement: ast.stmt) -> Iterator[str]:
 
 
 def _attributes_stored(statement: ast.stmt) -> Iterator[str]:
-    """Attributes that it sets, of whatever."""
+    """Attributes that a statement sets, of any object."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             yield node.attr
 
 
 class _Replaced(ast.NodeTransformer):
-    """Puts something in the place of variables, and of the attributes of one; what does not change is left as it is.
+    """Replaces variables, and the attributes of one variable; unchanged nodes are returned as they are.
 
     Args:
-        said: gives what stands for one.
-        this: the variable whose attributes are asked for as a whole.
+        said: returns the replacement.
+        this: the variable whose attributes are replaced as a whole.
     """
 
     def __init__(self, said: Callable[[ast.Name | ast.Attribute], ast.expr], this: str | None) -> None:
         self._said, self._this, self._bound = said, this, frozenset[str]()
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """A variable, if it is none of the expression's own."""
+        """Replace a variable, unless the expression itself binds it."""
         return node if node.id in self._bound else self._said(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """``self.epochs``; of anything else its parts."""
+        """Replace ``self.epochs``; visit the parts of any other attribute."""
         is_of_this = isinstance(node.value, ast.Name) and node.value.id == self._this and self._this not in self._bound
         return self._said(node) if is_of_this else self.generic_visit(node)
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
-        """A new node where a part of it is another."""
+        """Return a new node if a part of it changes."""
         before, self._bound = self._bound, self._bound | _bound_in(node)
         fields = dict(ast.iter_fields(node))
         new = {name: self._visited(value) for name, value in fields.items()}
@@ -252,7 +252,7 @@ class _Replaced(ast.NodeTransformer):
 
 
 def _bound_in(node: ast.AST) -> set[str]:
-    """The names that a comprehension or a lambda has of its own."""
+    """The names that a comprehension or a lambda binds."""
     match node:
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
             return {name for one in node.generators for name in targets_of(one.target)}

@@ -1,4 +1,4 @@
-"""What is kept of the watched steps: copies of models, optimizers and schedulers, and the path to each loss."""
+"""Capture the watched steps: copies of models, optimizers and schedulers, and the path to each loss."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class PathTensor:
     """A tensor among the arguments of a call.
 
     Attributes:
-        told: where it is from, as the account says it.
-        call: the number of the call that gave it; None where none did.
+        description: where it comes from, as described in the observation.
+        call: the number of the call that returned it; None if none did.
         variable: the script's name for it, if it has one.
-        value: its value when the loss was computed; None for what autograd goes through, which is computed again.
-        origin: of what is carried over from the step before: the call that gave it there, and which of its outputs.
-        expression: by which the script has it where its loss is computed.
+        value: its value when the loss was computed; None for tensors on autograd's path, which are recomputed.
+        origin: for a tensor carried over from the previous step: the call that returned it, and the output's index.
+        expression: the script's expression for it where the loss is computed.
     """
 
-    told: dict[str, Any]
+    description: dict[str, Any]
     call: int | None
     variable: str | None
     value: torch.Tensor | None
@@ -50,7 +50,7 @@ class PathTensor:
 
 @dataclass(frozen=True)
 class FilledTensor:
-    """A tensor of the shape and the dtype of another one, all one number."""
+    """A tensor with another's shape and dtype, filled with one number."""
 
     value: float
     like: PathTensor
@@ -69,15 +69,15 @@ class LossPath:
     """One call of backward.
 
     Attributes:
-        iteration: in which it was.
-        calls: by which the loss came about; in their arguments a `PathTensor` stands for each tensor.
+        iteration: the iteration of the call.
+        calls: the calls that computed the loss; their arguments have a `PathTensor` for each tensor.
         value: the loss.
-        reached: the parameters that it gives a gradient, by their names.
-        output: which output of the last call is the loss; None of a call with one.
-        states: what it leaves for the next step: name → the call that gives it, and which of its outputs.
-        goes_on: whether it takes what the path before it has left; where not, its states begin anew.
-        numbers: the number of a call → what the numbers among its arguments are called in its line.
-        lengths: the number of a call → the place of a number among its arguments → the axis that it is the length of.
+        reached: the names of the parameters that get a gradient.
+        output: which output of the last call is the loss; None for a call with one output.
+        states: what it carries to the next step: name → the call that returns it, and the output's index.
+        goes_on: whether it takes the states of the previous path; if not, its states start from their initial values.
+        numbers: a call's number → the expressions, in its line, of the numbers among its arguments.
+        lengths: a call's number → the index of a number among its arguments → the axis whose length it is.
     """
 
     iteration: int
@@ -93,17 +93,17 @@ class LossPath:
 
 @dataclass
 class Copies:
-    """The script's modules, optimizers and schedulers as they were before the first update, copied together.
+    """The script's modules, optimizers and schedulers from before the first update, copied together.
 
     Attributes:
         models: by name.
-        optimizers: likewise.
-        schedulers: likewise.
-        planned: how many losses the script will compute in all; None where that is not known.
-        constructors: what constructs each model once more, by its name; with other arguments, if it is given some.
-        arguments: what each was constructed with.
-        written: how often each of its parameters had been written to, as torch counts it.
-        given: what each scheduler was constructed with behind its optimizer, by its name.
+        optimizers: by name.
+        schedulers: by name.
+        planned: how many losses the script will compute in all; None if not known.
+        constructors: by name, a function that constructs each model again, optionally with other arguments.
+        arguments: the constructor arguments of each.
+        written: how often each of its parameters had been written to, by torch's version counter.
+        given: by name, each scheduler's constructor arguments after its optimizer.
     """
 
     models: dict[str, nn.Module]
@@ -117,20 +117,20 @@ class Copies:
 
 
 class Capture:
-    """Keeps them while the script runs.
+    """Captures paths and copies while the script runs.
 
     Attributes:
-        paths: to the losses of the first steps.
-        copies: of what is trained; None before the first update.
-        failure: why there are none.
-        loaders: the DataLoaders that the script went through, by name.
+        paths: the paths to the losses of the first steps.
+        copies: copies of what is trained; None before the first update.
+        failure: why there are no copies.
+        loaders: the DataLoaders that the script iterated over, by name.
         evaluated: the numbers of its first evaluation.
         draws: the states of its generators.
 
     Args:
-        session: the script's.
-        updates: what it knows of optimizers.
-        steps: how many iterations are kept.
+        session: the script's session.
+        updates: the session's record of the optimizers.
+        steps: how many iterations to keep.
     """
 
     def __init__(self, session: Session, updates: Updates, steps: int) -> None:
@@ -145,7 +145,7 @@ class Capture:
         session.computations.at_call = self._at_call
         session.at_loader = self.loaders.__setitem__
         self._unset: dict[nn.Module, set[str]] = {}
-        """Attributes that were None before a module's first call: what it then keeps there, it makes itself."""
+        """Attributes that were None before a module's first call: the module itself makes what it stores there."""
         self._constructions = Constructions()
         session.at_construction = self._constructions.note
         session.before_call = self._before_call
@@ -173,14 +173,14 @@ class Capture:
         self._session.computations.keeps = keeps or self._session.iteration < self._steps
         return batch
 
-    def _at_number(self, calls: list[Computation], told: Any, value: Any) -> None:
+    def _at_number(self, calls: list[Computation], description: Any, value: Any) -> None:
         if self.evaluated.is_in_one:
             with self._session.inside():
-                self.evaluated.take(calls, told, value, here(), self._lengths_of(calls, user_frames()))
+                self.evaluated.take(calls, description, value, here(), self._lengths_of(calls, user_frames()))
 
-    def _at_sum(self, calls: list[Computation], told: Any, value: Any, where: dict[str, Any]) -> None:
+    def _at_sum(self, calls: list[Computation], description: Any, value: Any, where: dict[str, Any]) -> None:
         if self.evaluated.is_in_one:
-            self.evaluated.take(calls, told, value, where, self._lengths_of(calls, user_frames()), is_added=True)
+            self.evaluated.take(calls, description, value, where, self._lengths_of(calls, user_frames()), is_added=True)
 
     def _lengths_of(self, calls: list[Computation], frames: list[FrameType]) -> dict[int, dict[int, TensorAxis]]:
         """The numbers among the arguments of a path's calls that are lengths of tensors."""
@@ -222,7 +222,7 @@ class Capture:
             one.live = mapped(call.live, lambda source: _given(source, frames, by_number))
             kept.append(one)
         reached = frozenset(parameters_reached(loss, self._session.models))
-        output = self._session.computations.source_of(loss).told.get("output")
+        output = self._session.computations.source_of(loss).description.get("output")
         path = LossPath(self._session.iteration, kept, float(loss.detach()), reached, output)
         with self._session.inside():
             path.numbers = {call.number: found for call in calls if (found := expressions_of(call, frames))}
@@ -237,7 +237,7 @@ class Capture:
                 for attribute in self._unset.get(module, ()):
                     if isinstance(getattr(copy_of_it, attribute, None), torch.Tensor):
                         setattr(copy_of_it, attribute, None)
-        before = self._session.statistics.before(calls)  # its own calls change them
+        before = self._session.statistics.before(calls)  # the update's calls change them
         for name, model in self._session.models.roots():
             for buffer, twin in zip(model.buffers(), copies.models[name].buffers(), strict=True):
                 if id(buffer) in before:
@@ -248,7 +248,7 @@ class Capture:
         models = {name: unwrapped(model) for name, model in self._session.models.roots()}
         optimizers = {self._updates.name(one): one for one in self._updates.of(Optimizer)}
         schedulers = {self._updates.name(one): one for one in self._updates.of(lr_scheduler.LRScheduler)}
-        with self._session.journal.unwritten():  # copies are no models of the script's
+        with self._session.journal.unwritten():  # copies are not the script's models
             copies = copied(Copies(models, optimizers, schedulers))
         copies.constructors = {name: self._constructions.constructor_of(model) for name, model in models.items()}
         copies.arguments = {name: self._constructions.arguments_of(model) for name, model in models.items()}
@@ -258,7 +258,7 @@ class Capture:
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Arguments with something else in the place of each tensor's source."""
+    """Arguments with each tensor's source replaced."""
     if isinstance(value, TensorSource | PathTensor):
         return change(value)
     if isinstance(value, FilledTensor):
@@ -273,7 +273,7 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def given_in(value: Any) -> list[PathTensor]:
-    """Every tensor among arguments."""
+    """All tensors among arguments."""
     found: list[PathTensor] = []
     mapped(value, found.append)
     return found
@@ -281,10 +281,10 @@ def given_in(value: Any) -> list[PathTensor]:
 
 def _given(source: TensorSource, frames: list[FrameType], calls: dict[int, Computation]) -> PathTensor:
     assert source.tensor is not None
-    name = name_of(source.tensor, frames) or source.variable  # the next batch may have its name already
+    name = name_of(source.tensor, frames) or source.variable  # its name may already belong to the next batch
     name = name if name is not None and name.isidentifier() else None
     is_computed_again = source.tensor.requires_grad and source.call is not None
     value = None if is_computed_again else source.tensor.detach().clone()
     made = calls.get(source.call) if source.call is not None else None
     expression = name or (made.where["text"] if made is not None and made.where is not None else None)
-    return PathTensor(source.told, source.call, name, value, source.origin, expression)
+    return PathTensor(source.description, source.call, name, value, source.origin, expression)

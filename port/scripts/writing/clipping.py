@@ -1,4 +1,4 @@
-"""How a script clips the gradients of an update: as `port.optax_source` says it, and in torch."""
+"""How a script clips an update's gradients: as options of `port.optax_source`, and in torch."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Clipping:
     """Clipping, or none.
 
     Attributes:
-        options: of `port.optax_source`.
-        clip: clips the gradients that torch holds.
+        options: options of `port.optax_source`.
+        clip: a function that clips the gradients in torch.
     """
 
     options: dict[str, Any] = field(default_factory=dict)
@@ -33,8 +33,8 @@ def clipping_of(event: Event, parameters: Sequence[Tensor]) -> Clipping:
     """What a script's call of ``clip_grad_norm_`` or ``clip_grad_value_`` does.
 
     Args:
-        event: of the call.
-        parameters: whose gradients are clipped.
+        event: the call's event.
+        parameters: the parameters whose gradients are clipped.
     """
     given = [*event["arguments"], *event["named"].values()]
     if event["function"] == "clip_grad_value_":
@@ -48,11 +48,11 @@ def clipping_of_update(observation: Observation, module: nn.Module) -> Clipping:
     """How an update's gradients are clipped.
 
     Args:
-        observation: of the script.
-        module: from a batch to its loss.
+        observation: the script's observation.
+        module: computes a batch's loss.
 
     Raises:
-        UsageError: gradients are clipped twice, or of a part of the model.
+        UsageError: gradients are clipped twice, or only those of a part of the model.
     """
     clips = [event for event in observation.steps[0] if event["event"] == "clip"]
     if not clips:
@@ -62,5 +62,5 @@ def clipping_of_update(observation: Observation, module: nn.Module) -> Clipping:
     (event,) = clips
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
     if event["count"] < len(trained):
-        raise UsageError(f"{place_of(event['where'])} clips a part of the gradients: optax.masked around the clipping")
+        raise UsageError(f"{place_of(event['where'])} clips only some gradients: put optax.masked around the clipping")
     return clipping_of(event, trained)

@@ -1,4 +1,4 @@
-"""Tensors that are one number all over, as a GAN's labels: said beside the tensor whose shape they have."""
+"""Tensors filled with one number, such as a GAN's labels: written from the tensor whose shape they have."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ MAKERS = {
     **dict.fromkeys(("zeros", "zeros_like", "new_zeros", "zero_"), 0.0),
     **dict.fromkeys(("full", "full_like", "new_full", "fill_")),
 }
-"""Functions that give such a tensor → the number; None is an argument."""
+"""Functions that return such a tensor → the number; None if it is an argument."""
 KEEPS = {
     *("to", "cpu", "cuda", "float", "double", "type_as", "requires_grad_", "detach", "clone"),
     *("view", "reshape", "expand", "expand_as", "squeeze", "unsqueeze", "flatten"),
 }
-"""Methods behind which a tensor has the same number all over."""
+"""Methods after which a tensor still holds one number."""
 
 
 def with_constants(paths: Sequence[LossPath]) -> list[LossPath]:
-    """The same paths with a `FilledTensor` for each tensor that is one in all of them.
+    """The same paths, with a `FilledTensor` for each tensor that is constant in all of them.
 
     Args:
-        paths: of the same calls, one a step.
+        paths: paths of the same calls, one per step.
     """
     made = [_made(path.calls) for path in paths]
     chosen: dict[tuple[int, int], tuple[float, int]] = {}
@@ -42,7 +42,7 @@ def with_constants(paths: Sequence[LossPath]) -> list[LossPath]:
 
 
 def _made(calls: Sequence[Computation]) -> dict[int, float]:
-    """The calls that give one number all over, with the number."""
+    """The calls that return a tensor filled with one number, with the number."""
     found: dict[int, float] = {}
     for call in calls:
         method = call.name.rpartition(".")[2]
@@ -57,7 +57,7 @@ def _made(calls: Sequence[Computation]) -> dict[int, float]:
 
 
 def _number(call: Computation, number: float | None) -> float | None:
-    """The number that a call fills a tensor with; None where a tensor says it."""
+    """The number with which a call fills a tensor; None if a tensor holds it."""
     if number is not None:
         return number
     positional, named = call.live if call.live is not None else ((), {})
@@ -66,12 +66,12 @@ def _number(call: Computation, number: float | None) -> float | None:
 
 
 def _filled(row: Sequence[PathTensor], number: int, made: Mapping[int, float]) -> tuple[float, int] | None:
-    """The number that a tensor is, and which of the call's others has its shape; None where it is none, or none has."""
+    """The number that fills a tensor, and the index of another argument of its shape; None if either is missing."""
     one = row[number]
     if one.call is None or one.call not in made:
         return None
     for place, other in enumerate(row):
-        if place != number and other.call not in made and other.told["tensor"] == one.told["tensor"]:
+        if place != number and other.call not in made and other.description["tensor"] == one.description["tensor"]:
             return made[one.call], place
     return None
 

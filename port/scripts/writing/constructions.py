@@ -1,4 +1,4 @@
-"""How the script constructed its models, so that they can be constructed once more."""
+"""Record how the script constructed its models, to construct them again."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from port.errors import UsageError
 
 
 class Constructions:
-    """What each module was constructed with."""
+    """The constructor arguments of each module."""
 
     def __init__(self) -> None:
         self._given: Any = WeakIdKeyDictionary()
 
     def note(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Keep what a module is being constructed with."""
+        """Record a module's constructor arguments."""
         self._given[module] = args, kwargs
 
     def constructor_of(self, module: nn.Module) -> Callable[..., nn.Module]:
-        """What constructs a module as the script did, or with other arguments in the place of those that it is given.
+        """A function that constructs a module as the script did, optionally with other arguments.
 
-        It raises `UsageError` where the script did otherwise.
+        It raises `UsageError` if the script did not construct the module by its class.
         """
         return lambda **other: self._constructed(module, other)
 
     def arguments_of(self, module: nn.Module) -> Mapping[str, Any]:
-        """What a module was constructed with, by the names of its parameters; nothing where that is not known."""
+        """A module's constructor arguments by parameter name; empty if not known."""
         if module not in self._given:
             return {}
         args, kwargs = self._given[module]
@@ -38,7 +38,7 @@ class Constructions:
 
     def _constructed(self, module: nn.Module, other: Mapping[str, Any]) -> nn.Module:
         if module not in self._given:
-            raise UsageError(f"this {type(module).__name__} was not constructed by its class: it was loaded, or copied")
+            raise UsageError(f"this {type(module).__name__} was not constructed by its class but loaded or copied")
         args, kwargs = self._again(self._given[module])
         if other:
             bound = inspect.signature(type(module)).bind(*args, **kwargs)
@@ -48,7 +48,7 @@ class Constructions:
         return made
 
     def _again(self, value: Any) -> Any:
-        """What a constructor is given, with modules of its own."""
+        """A constructor argument, with its modules constructed again."""
         if isinstance(value, nn.Module):
             return self._constructed(value, {})
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The call in a script's source that constructed something, and its arguments by the names of the parameters."""
+"""Find the constructor call of an object in a script's source, and its arguments by parameter name."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from port.scripts.events import Event
 
 
 def constructor_call(cls: type, event: Event) -> tuple[ast.Module, ast.Call] | None:
-    """The script's source, and the call in it; None where no line, or not one call there, constructs the class.
+    """The script's source and the call in it; None if no line, or more than one call there, constructs the class.
 
     Args:
-        cls: of what was constructed.
-        event: that tells where.
+        cls: the class of the object.
+        event: the event that has the line.
     """
     where = (event["constructed"] or {}).get("where")
     if where is None:
@@ -32,7 +32,7 @@ def constructor_call(cls: type, event: Event) -> tuple[ast.Module, ast.Call] | N
 
 
 def arguments_by_name(cls: type, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
-    """What a constructor is called with; nothing where a list is spread out among its arguments."""
+    """A constructor call's arguments; empty if they include an unpacked list."""
     names = list(inspect.signature(cls).parameters)
     if any(isinstance(one, ast.Starred) for one in call.args):
         return

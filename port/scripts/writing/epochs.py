@@ -1,4 +1,4 @@
-"""A script's loop over its epochs: where its data is made, or in a function or a method that is called from there."""
+"""Find a script's loop over epochs: where its data is made, or in a function or method called from there."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from port.scripts.writing.taken_statements import called_name, calls_in, names_l
 
 @dataclass(frozen=True)
 class Epochs:
-    """The loop.
+    """The loop over the epochs.
 
     Attributes:
-        loop: itself.
-        statement: of the body where the data is made: the loop, or what calls the function that it is in.
-        iterated: what it goes through, in the names of that body.
+        loop: the ``for`` statement.
+        statement: the statement, in the body where the data is made, that is the loop or calls its function.
+        iterated: the iterable, in the names of that body.
     """
 
     loop: ast.For
@@ -30,7 +30,7 @@ class Epochs:
 
 
 def epochs_of(tree: ast.Module, scope: Sequence[ast.stmt], begun: Event, made: Event) -> Epochs | None:
-    """The loop around the pass over training's loader; None where there is none.
+    """The loop around the pass over the training loader; None if there is none.
 
     Args:
         tree: the script.
@@ -39,7 +39,7 @@ def epochs_of(tree: ast.Module, scope: Sequence[ast.stmt], begun: Event, made: E
         made: the line that makes the loader.
 
     Raises:
-        UsageError: it is no loop over a range, or is not seen.
+        UsageError: it is not a loop over a range, or is not visible.
     """
     direct = next((one for one in scope if runs(one, begun)), None)
     match direct:
@@ -62,22 +62,22 @@ def epochs_of(tree: ast.Module, scope: Sequence[ast.stmt], begun: Event, made: E
         )
     if isinstance(direct, ast.Expr | ast.Assign):
         raise UsageError(
-            f"line {direct.lineno}, `{ast.unparse(direct)}`, goes through the epochs in a loop that is not the "
-            "script's own: write the loop around train_step, for epoch in range(…) and for batch in the loader"
+            f"line {direct.lineno}, `{ast.unparse(direct)}`, runs the epochs in a loop outside the script: write the "
+            "loop around train_step, for epoch in range(…) and for batch in the loader"
         )
     raise UsageError(
-        f"line {direct.lineno} goes through the epochs otherwise than by `for … in range(…)` of the body in which the "
-        f"loader is made ({place_of(made)}), or of a function that is called there: write the loop around train_step"
+        f"line {direct.lineno} does not loop over the epochs with `for … in range(…)` in the body in which the loader "
+        f"is made ({place_of(made)}), or in a function called there: write the loop around train_step"
     )
 
 
 def parameters_given(tree: ast.Module, scope: Sequence[ast.stmt], file: str) -> list[ast.stmt]:
-    """Where a body is a function's: what each of its parameters is, as assignments before its first statement.
+    """If a body is a function's: its arguments, as assignments before its first statement.
 
     Args:
         tree: the script.
         scope: the body.
-        file: the script's.
+        file: the script's file.
     """
     function = next((one for one, _, _ in functions_of(tree) if one.body is scope), None)
     calls = [] if function is None else list(_calls_of(function.name, file, tree))
@@ -94,7 +94,7 @@ def parameters_given(tree: ast.Module, scope: Sequence[ast.stmt], file: str) -> 
 
 
 def _one_after_another(given: Mapping[str, ast.expr]) -> Iterator[ast.Assign]:
-    """Assignments, none of which sets what a later one reads; those that read each other are one."""
+    """Assignments ordered so that none sets what a later one reads; those that read each other become one."""
     left = dict(given)
     while left:
         read = {name: {other for other in left if other != name and name in names_loaded(left[other])} for name in left}
@@ -108,9 +108,9 @@ def _one_after_another(given: Mapping[str, ast.expr]) -> Iterator[ast.Assign]:
 
 
 def _at(line: int, statement: ast.Assign) -> ast.Assign:
-    """A statement that the script has not, at a line of it."""
+    """Place a generated statement at a line of the script."""
     statement.lineno = statement.end_lineno = line
-    statement.col_offset = statement.end_col_offset = 1  # its source is not what the file has there
+    statement.col_offset = statement.end_col_offset = 1  # the file has other source there
     return ast.fix_missing_locations(statement)
 
 
@@ -123,6 +123,6 @@ def _is_over_a_range(loop: ast.For) -> bool:
 
 
 def _calls_of(function: str, file: str, node: ast.stmt | ast.Module) -> Iterator[ast.Call]:
-    """The calls of a function, by its qualified name; what a definition does is done elsewhere."""
+    """The calls of a function, by its qualified name; bodies of nested definitions are skipped."""
     if not isinstance(node, Function | ast.ClassDef):
         yield from (call for call in calls_in(node) if is_call_of(call, function, file))

@@ -1,6 +1,6 @@
-"""The numbers that a script's evaluation takes of each batch, and the calls by which each came about.
+"""The numbers that a script's evaluation computes for each batch, and the calls that computed each.
 
-They leave torch (``.item()``), or are added up within it (``correct += (guess == label).sum()``).
+They leave torch (``.item()``), or are summed within it (``correct += (guess == label).sum()``).
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from port.scripts.observing.graph import Computation
 from port.scripts.observing.statements import is_in_loop_of
 
 MOST_BATCHES = 2
-"""Whose calls are kept: what differs between two of them is no constant."""
+"""How many batches' calls are kept: values that differ between two batches are not constants."""
 
 
 @dataclass(frozen=True)
 class TakenNumber:
-    """A number that has left torch, or was added up there.
+    """A number that left torch, or was summed within it.
 
     Attributes:
         where: the script's line.
-        value: the number; None of what is none.
-        call: the number of the call that gave it; None where no call is known.
-        output: which of that call's outputs it is; None of a call with one.
-        is_added: whether it is added up within torch: the line's text is what is added.
+        value: the number; None if it is not a number.
+        call: the number of the call that returned it; None if no call is known.
+        output: which of that call's outputs it is; None for a call with one output.
+        is_added: whether it is summed within torch: the line's text is the added term.
     """
 
     where: dict[str, Any]
@@ -44,11 +44,11 @@ class EvaluatedBatch:
     """One batch of an evaluation.
 
     Attributes:
-        loader: its name.
-        taken: the numbers, in the order of the script.
-        calls: by which they came about, by number.
+        loader: the loader's name.
+        taken: the numbers, in the script's order.
+        calls: the calls that computed them, by number.
         begun: the line of the loop over the batches.
-        lengths: of these calls, the numbers among their arguments that are lengths of tensors, as a path has them.
+        lengths: the numbers among these calls' arguments that are lengths of tensors, as in `LossPath`.
     """
 
     loader: str
@@ -58,7 +58,7 @@ class EvaluatedBatch:
     lengths: dict[int, Mapping[int, Any]] = field(default_factory=dict)
 
     def has(self, where: dict[str, Any]) -> bool:
-        """Whether a line is run for the batch: in its loop, or in another function, and not behind the loop."""
+        """Whether a line runs for the batch: in its loop or in another function, but not after the loop."""
         begun = self.begun
         if begun is None or (where["file"], where["function"]) != (begun["file"], begun["function"]):
             return True
@@ -69,12 +69,12 @@ class EvaluatedNumbers:
     """Keeps the first batches of a script's first evaluation.
 
     Attributes:
-        batches: these.
-        weights: of the models where it begins, by model.
+        batches: the batches.
+        weights: the models' weights when the evaluation begins, by model.
         is_in_one: whether such a batch is being evaluated.
 
     Args:
-        given: what stands for a tensor among the arguments of a call.
+        given: returns the representation of a tensor argument.
     """
 
     def __init__(self, given: Callable[[Any, Sequence[Computation]], Any]) -> None:
@@ -84,7 +84,7 @@ class EvaluatedNumbers:
         self.is_in_one = False
 
     def begin(self, loader: str, models: Mapping[str, nn.Module], where: dict[str, Any] | None = None) -> bool:
-        """A batch of an evaluation is given; returns whether its calls are to be kept."""
+        """Begin a batch of an evaluation; returns whether to keep its calls."""
         if not self.batches:
             states = {name: model.state_dict() for name, model in models.items()}
             self.weights = {
@@ -98,33 +98,33 @@ class EvaluatedNumbers:
         return self.is_in_one
 
     def end(self) -> None:
-        """Something else than an evaluation's batch has come."""
+        """End the batch: something other than an evaluation batch follows."""
         self.is_in_one = False
 
     def take(
         self,
         calls: Sequence[Computation],
-        told: dict[str, Any],
+        description: dict[str, Any],
         value: Any,
         where: dict[str, Any] | None,
         lengths: Mapping[int, Mapping[int, Any]],
         *,
         is_added: bool = False,
     ) -> None:
-        """The script has taken a number out of a tensor, or has added one up.
+        """Take in a number that the script has read from a tensor, or has added to a sum.
 
         Args:
-            calls: by which the tensor came about.
-            told: what it is, as the account says it.
-            value: the number; None of what is none.
+            calls: the calls that computed the tensor.
+            description: its description in the observation.
+            value: the number; None if it is not a number.
             where: the script's line.
-            lengths: among the arguments of these calls.
-            is_added: whether it was added up.
+            lengths: the lengths among these calls' arguments.
+            is_added: whether it was added to a sum.
         """
         if not self.is_in_one or where is None or not self.batches[-1].has(where):
             return
         batch = self.batches[-1]
-        batch.taken.append(TakenNumber(where, value, told.get("call"), told.get("output"), is_added))
+        batch.taken.append(TakenNumber(where, value, description.get("call"), description.get("output"), is_added))
         batch.lengths |= lengths
         for call in calls:
             if call.number not in batch.calls and call.live is not None:

@@ -1,4 +1,4 @@
-"""In which epochs a script evaluates: the conditions around it, as far as epochs and options say them."""
+"""Find in which epochs a script evaluates: the conditions around the evaluation on epochs and options."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def evaluated_when(
     epoch: str,
     fixed: Collection[str] = (),
 ) -> str | None:
-    """The condition, as a written trainer has it; empty where there is none, None where it cannot be said.
+    """The condition as a written trainer has it; empty if there is none, None if it cannot be written.
 
-    Of a condition that is the same in all epochs (``rank == 0``) nothing is said: it held where the evaluation was.
-    It cannot where the evaluation is among the batches, in a loop with conditions of its own or behind a jump, or where
-    the condition reads what is neither the epoch nor an option.
+    A condition that is the same in all epochs (``rank == 0``) is dropped: it held when the evaluation ran. The
+    condition cannot be written if the evaluation is within the loop over the batches, in a conditional loop or after a
+    jump, or if the condition reads anything but the epoch and the options.
 
     Args:
-        epochs: the loop over them.
+        epochs: the loop over the epochs.
         training: a line of the loop over the batches.
         evaluation: the evaluation's line.
         options: the variable that holds the script's options, which a written trainer calls ``args``.
         epoch: the written trainer's name for the epoch.
-        fixed: names that have one value, from before the epochs on.
+        fixed: names that keep one value from before the epochs on.
     """
     tests = _tests(epochs.body, training, evaluation)
     counted = targets_of(epochs.target)
@@ -41,14 +41,14 @@ def evaluated_when(
     if tests is None or any(names_loaded(test) - counted - known for test in tests):
         return None
     if len(counted) > 1 and any(names_loaded(test) & counted for test in tests):
-        return None  # which of them is the epoch is not known
+        return None  # which one is the epoch is not known
     names = {**dict.fromkeys(counted, epoch), **({options: "args"} if options else {})}
     said = [renamed(test, names) for test in tests]
     return " and ".join(f"({one})" if len(said) > 1 else one for one in said)
 
 
 def fixed_names(tree: ast.Module, epochs: ast.For) -> set[str]:
-    """Names that a script sets once, before its epochs; and those of its imports."""
+    """Names that a script sets once, before its epochs, and the names of its imports."""
     stored = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
     names = [node.id for node in stored]
     imports = [name for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom) for name in names_set(one)]
@@ -56,7 +56,7 @@ def fixed_names(tree: ast.Module, epochs: ast.For) -> set[str]:
 
 
 def _is_the_same_always(test: ast.expr, fixed: Collection[str]) -> bool:
-    """Whether a condition is made of such names, and of which process this is."""
+    """Whether a condition reads only such names and the rank."""
     for node in ast.walk(test):
         match node:
             case ast.Call() if called_name(node) == "get_rank":
@@ -69,10 +69,10 @@ def _is_the_same_always(test: ast.expr, fixed: Collection[str]) -> bool:
 
 
 def _tests(block: Sequence[ast.stmt], training: Event, evaluation: Event) -> list[ast.expr] | None:
-    """The conditions around the evaluation, in a block of an epoch's; None where they are not all that decides."""
+    """The conditions around the evaluation in a block of an epoch; None if something else also decides."""
     statement = next((one for one in block if runs(one, evaluation)), None)
     if statement is None or runs(statement, training):
-        return None  # it is not seen, or is among the batches
+        return None  # it is not visible, or is in the loop over the batches
     if any(_jumps(one) for one in block[: block.index(statement)]):
         return None
     match statement:
@@ -92,11 +92,11 @@ def _tests(block: Sequence[ast.stmt], training: Event, evaluation: Event) -> lis
 
 
 def _jumps(node: ast.AST, *, inner: bool = False) -> bool:
-    """Whether a statement, or what is in it, may end the round of the loop that it stands in.
+    """Whether a statement, or one nested in it, may end the enclosing loop's iteration.
 
     Args:
-        node: it.
-        inner: whether it is in another loop within that one.
+        node: the statement.
+        inner: whether it is in a nested loop.
     """
     match node:
         case ast.Return():

@@ -1,4 +1,4 @@
-"""An evaluation's statements, with measured numbers for what torch computes, and without what is idle then."""
+"""Rewrite an evaluation's statements: measured numbers replace what torch computes; unused statements are dropped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GUARDS = ("no_grad", "inference_mode", "set_grad_enabled", "autocast")
 
 
 def without_guards(block: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """A block with what is under ``with torch.no_grad():`` in its place; without its docstring."""
+    """A block with the bodies of ``with torch.no_grad():`` unwrapped, and without its docstring."""
     found: list[ast.stmt] = []
     for one in block:
         match one:
@@ -35,14 +35,14 @@ def without_guards(block: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 
 def batch_of(loop: ast.For, begun: Event) -> tuple[ast.expr, str]:
-    """What holds the batch, and the name of the loader."""
+    """The variable that holds the batch, and the loader's name."""
     iterated, target = loop.iter, loop.target
     while isinstance(iterated, ast.Call) and called_name(iterated) in ("enumerate", "tqdm", "track"):
         if called_name(iterated) == "enumerate" and isinstance(target, ast.Tuple) and len(target.elts) == 2:
             target = target.elts[1]
         iterated = iterated.args[0]
     if not isinstance(iterated, ast.Name):
-        raise UsageError(f"{place_of(begun)} goes through the evaluation's batches otherwise than by a loader's name")
+        raise UsageError(f"{place_of(begun)} does not loop over the evaluation's batches by a loader's name")
     batch = copy.deepcopy(target)
     for one in ast.walk(batch):
         if isinstance(one, ast.Name | ast.Tuple | ast.List):
@@ -51,31 +51,31 @@ def batch_of(loop: ast.For, begun: Event) -> tuple[ast.expr, str]:
 
 
 def with_numbers(block: Sequence[ast.stmt], taken: Sequence[TakenNumber], begun: Event) -> list[ast.stmt]:
-    """The loop's statements with ``numbers[n].item()`` where the n-th number leaves torch, ``numbers[n]`` where added.
+    """The loop's statements with ``numbers[n].item()`` where the n-th number leaves torch, ``numbers[n]`` in sums.
 
     Raises:
-        UsageError: one leaves it elsewhere, or as no number.
+        UsageError: a number leaves torch elsewhere, or is not a number.
     """
     found: list[Any] = copy.deepcopy(list(block))
     for number, one in enumerate(taken):
         if one.call is None or not isinstance(one.value, bool | int | float) or one.where["file"] != begun["file"]:
-            raise UsageError(f"{place_of(one.where)} takes something out of torch that is no number of the batch's")
+            raise UsageError(f"{place_of(one.where)} takes something out of torch that is not a number of the batch")
         text = ast.unparse(ast.parse(one.where["text"], mode="eval"))
         replaced = (ReplacedSum if one.is_added else _Replaced)(text, one.where["line"], number)
         found = [replaced.visit(statement) for statement in found]
         if replaced.count != 1:
-            raise UsageError(f"{place_of(one.where)} takes a number out of torch, not once for each batch")
+            raise UsageError(f"{place_of(one.where)} takes a number out of torch, but not once for each batch")
     return found
 
 
 class _Replaced(ast.NodeTransformer):
-    """An expression at a line by a number that was measured."""
+    """Replaces an expression at a line with a measured number."""
 
     def __init__(self, text: str, line: int, number: int) -> None:
         self._text, self._line, self._number, self.count = text, line, number, 0
 
     def visit(self, node: ast.AST) -> ast.AST:
-        """The expression itself, or what is in it."""
+        """Replace the expression, or visit its children."""
         is_there = isinstance(node, ast.Call) and node.lineno <= self._line <= (node.end_lineno or node.lineno)
         if is_there and ast.unparse(node) == self._text:
             self.count += 1
@@ -84,9 +84,9 @@ class _Replaced(ast.NodeTransformer):
 
 
 def needed_inside(block: Sequence[ast.stmt], after: Sequence[ast.stmt], models: Collection[str] = ()) -> list[ast.stmt]:
-    """A loop's statements without the plain assignments that nobody reads, and without moves to a device.
+    """A loop's statements without unused plain assignments and without moves to a device.
 
-    A call of one of the models whose result is not even kept is left out, too.
+    A call of one of the models whose result is discarded is dropped, too.
     """
     kept = [_OnTheHost().visit(one) for one in block if not _calls_one_of(models, one)]
     behind = {name for one in after for name in loaded(one)}
@@ -98,10 +98,10 @@ def needed_inside(block: Sequence[ast.stmt], after: Sequence[ast.stmt], models: 
 
 
 class _OnTheHost(ast.NodeTransformer):
-    """A batch stays where its loader has it: ``labels.to(device)`` → ``labels``."""
+    """Drops moves to a device: ``labels.to(device)`` → ``labels``."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """A call of a method that moves a tensor to a device."""
+        """Unwrap a method call that moves a tensor to a device."""
         match self.generic_visit(node):
             case ast.Call(ast.Attribute(value, "cuda" | "cpu")):
                 return value
@@ -120,7 +120,7 @@ def _calls_one_of(models: Collection[str], statement: ast.stmt) -> bool:
 
 
 def _is_idle(statement: ast.stmt, others: Sequence[ast.stmt], behind: set[str]) -> bool:
-    """Whether nobody reads what a statement sets, and it does nothing else."""
+    """Whether a statement only sets values that are never read."""
     match statement:
         case ast.Assign([target], value) if ast.unparse(target) == ast.unparse(value):
             return True
@@ -132,7 +132,7 @@ def _is_idle(statement: ast.stmt, others: Sequence[ast.stmt], behind: set[str]) 
 
 
 def set_first(loop: ast.For) -> set[str]:
-    """Names that a loop gives before it reads them: what it goes through, and what plain assignments set."""
+    """Names that a loop sets before it reads them: its target, and the targets of plain assignments."""
     found, read = targets(loop.target), set[str]()
     for one in loop.body:
         read |= loaded(one) - found
@@ -142,7 +142,7 @@ def set_first(loop: ast.For) -> set[str]:
 
 
 def read_behind(block: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """A function's statements behind a loop without the last plain assignments, which nothing reads."""
+    """A function's statements after a loop, without trailing plain assignments that nothing reads."""
     kept = list(block)
     while kept and isinstance(kept[-1], ast.Assign | ast.AnnAssign):
         del kept[-1]
@@ -150,7 +150,7 @@ def read_behind(block: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 
 def needed_before(block: Sequence[ast.stmt], needed: set[str]) -> list[ast.stmt]:
-    """The statements of a block that give names which are needed behind it; the last that gives one is enough."""
+    """The statements of a block that set names needed after it; only the last one for each name."""
     found = []
     for one in reversed(block):
         sets = set(names_set(one))
@@ -173,7 +173,7 @@ def targets(statement: ast.stmt | ast.expr) -> set[str]:
 
 
 def arguments_of(function: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef, call: ast.Call) -> dict[str, ast.expr]:
-    """What the parameters of a function are given by a call, or by default."""
+    """The arguments of a call by the function's parameters, with defaults."""
     if isinstance(function, ast.Module):
         return {}
     parameters = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
@@ -184,12 +184,12 @@ def arguments_of(function: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef, 
 
 
 def loaded(node: ast.stmt) -> set[str]:
-    """The names that a statement reads; also those that it returns."""
+    """The names that a statement reads, including those that it returns."""
     return names_loaded(ast.fix_missing_locations(_Staying().visit(copy.deepcopy(node))))
 
 
 class _Staying(ast.NodeTransformer):
-    """A statement without what leaves a function or a loop, which does not compile outside of one."""
+    """Removes return, break and continue, which do not compile outside of a function or a loop."""
 
     def visit_Return(self, node: ast.Return) -> ast.stmt:
         """``return x`` → ``x``"""
@@ -205,7 +205,7 @@ class _Staying(ast.NodeTransformer):
 
 
 def number_names(block: Sequence[ast.stmt], count: int) -> tuple[str, ...]:
-    """What the script calls the sum of each number."""
+    """The script's name for the sum of each number."""
     found: dict[int, str] = {}
     for statement in block:
         for one in ast.walk(statement):
@@ -219,7 +219,7 @@ def number_names(block: Sequence[ast.stmt], count: int) -> tuple[str, ...]:
 
 
 def _places(value: ast.expr) -> list[int]:
-    """Which numbers are in an expression."""
+    """The indices of the numbers in an expression."""
     found = []
     for one in ast.walk(value):
         match one:

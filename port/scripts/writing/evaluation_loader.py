@@ -1,4 +1,4 @@
-"""Which DataLoader a script evaluates on, where a written trainer can do it as well; or why it is left to a person."""
+"""Find the DataLoader that a script evaluates on, if a written trainer can too; or why that is left to the user."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from port.scripts.writing.loss_source import LossSource
 
 
 def loader_of(observation: Observation, name: str) -> Event:
-    """The loader of a name; of none, one of which nothing is known."""
+    """The loader with a name; if there is none, an event with unknown properties."""
     return next((one for one in observation.loaders if one["name"] == name), {"name": name, "constructed": None})
 
 
 def evaluation_of(
     observation: Observation, source: LossSource, average: WeightAverage | None, *, has_more: bool
 ) -> tuple[Event | None, bool, list[str]]:
-    """The loader of the evaluation, whether the weights' average is evaluated, and what of it is not taken over."""
+    """The evaluation's loader, whether the weights' average is evaluated, and remarks on what is left out."""
     events = observation.evaluation
     if not events:
         return None, False, []
@@ -26,15 +26,13 @@ def evaluation_of(
         return None, False, [f"{where}: the evaluation is not written: model.eval(), and what the original makes there"]
     batch = next((event for event in events if event["event"] == "batch"), None)
     if batch is not None and str(loader_of(observation, batch["name"]).get("sampler")).endswith("DistributedSampler"):
-        said = (
-            "each process evaluates a part of it, and their numbers come together in the original's own way: write it"
-        )
+        said = "each process evaluates a part of it, and the original combines their numbers in its own way: write it"
         return None, False, [f"{where}: {said}"]
     if batch is None:
         return (
             None,
             False,
-            [f"{where}: the evaluation's batches are from no DataLoader: model.eval(), and the loss of arrays"],
+            [f"{where}: the evaluation's batches come from no DataLoader: use model.eval(), and the loss of arrays"],
         )
     called = {
         event["name"].partition(".")[0] for event in events if event["event"] == "call" and event["has_parameters"]
@@ -47,7 +45,7 @@ def evaluation_of(
             False,
             [f"{where}: the evaluation is of {', '.join(sorted(others))}, which train_step does not train"],
         )
-    if not all(told.get("part") in batch["parts"] for told in source.told):
+    if not all(told.get("part") in batch["parts"] for told in source.descriptions):
         return (
             None,
             False,
@@ -56,5 +54,5 @@ def evaluation_of(
     remark = f"{where}: train.py's evaluation is the mean over examples of training's loss"
     lines = list(dict.fromkeys(place_of(event["where"]) for event in events if event["event"] == "number"))
     if lines:
-        remark += f"; numbers that the original makes there besides are to be written: {', '.join(lines)}"
+        remark += f"; write the other numbers that the original computes there yourself: {', '.join(lines)}"
     return loader_of(observation, batch["name"]), is_average, [remark]

@@ -1,4 +1,4 @@
-"""The evaluation of a written trainer, as source: the mean of training's loss, in evaluation mode."""
+"""Write a trainer's evaluation as source: the mean of the training loss, in evaluation mode."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ $call
 ''')
 EVALUATE = Template('''
 def evaluate(graphdef: Any, state: State, loader: Any, dtype: Any$and_key) -> float:
-    """The mean over the examples of a loader.
+    """The mean loss over a loader's examples.
 
     As at $where.
     """
@@ -37,13 +37,13 @@ $begun    for ${number}batch in $numbered:
 ''')
 _DRAWN = {
     "key": "key: jax.Array, ",
-    "drawn": "; what the model draws there, it draws from a key",
+    "drawn": "; the model draws from a key",
     "and_key": ", key: jax.Array",
     "number": "number, ",
     "numbered": "enumerate(loader)",
     "folded": "jax.random.fold_in(key, number), ",
 }
-"""Of an evaluation in which the model draws."""
+"""Replacements for an evaluation in which the model draws."""
 EVALUATED = Template("""\
 held_out = run.drawn(loaders["evaluation"], step) if run else loaders["evaluation"]
 evaluated = evaluate(graphdef, state, held_out, dtype$key)
@@ -56,13 +56,13 @@ ${plateau}print(f"epoch {$epoch}: evaluation loss {evaluated:.6f}")
 MEASURED = '''
 
 def measured(graphdef: Any, state: State, dtype: Any, batch: Any) -> tuple[jax.Array, ...]:
-    """The numbers that the evaluation takes of a batch."""
+    """The numbers that the evaluation computes for a batch."""
     return numbers_of(graphdef, state, *arrays(batch, dtype))
 
 '''
 COUNTED = '''
 def loss_of_batch(graphdef: Any, state: State, dtype: Any, batch: Any) -> tuple[float, int]:
-    """The loss of an evaluation's batch, which a recorded run is judged by; and of how many examples it is the mean."""
+    """The loss of an evaluation batch, by which a recorded run is judged, and its number of examples."""
     given = arrays(batch, dtype)
     return float(evaluation_loss(graphdef, state, *given)), len(given[0])
 
@@ -78,7 +78,7 @@ if run:
 
 
 def evaluation_source(facts: TrainerFacts) -> str:
-    """The functions that evaluate; empty where there is no evaluation."""
+    """The functions that evaluate; empty if there is no evaluation."""
     if facts.evaluation is None:
         return ""
     if facts.own_evaluation is not None and facts.own_evaluation.judged is not None:
@@ -108,7 +108,7 @@ def evaluation_source(facts: TrainerFacts) -> str:
 
 
 def evaluated_source(facts: TrainerFacts) -> tuple[str, str]:
-    """What is done with them behind an epoch, and behind all epochs."""
+    """The calls of these functions after an epoch, and after all epochs."""
     key = f", jax.random.fold_in(jax.random.key({EVALUATION_SEED}), step)" if facts.draws_in_evaluation else ""
     plateau = "state = after_evaluation(state, evaluated)\n" if facts.steps_plateau else ""
     evaluated = ""
@@ -128,7 +128,7 @@ def evaluated_source(facts: TrainerFacts) -> tuple[str, str]:
 
 
 def _own_call(evaluation: OwnEvaluation, facts: TrainerFacts) -> str:
-    """The call of the original's evaluation; what it returns is printed under the caller's names."""
+    """The call of the original's evaluation; its results are printed under the caller's names."""
     epoch = facts.epoch
     more = "".join(f", {name}={epoch if what == 'epoch' else what}" for name, what in evaluation.more)
     call = f"evaluate(measure, held_out{more})"

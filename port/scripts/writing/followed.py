@@ -1,7 +1,7 @@
-"""What of the path to a loss is followed: the calls that lead from a model, or from a batch, to it.
+"""Select the part of a loss's path that is followed: the calls that lead to it from a model or a batch.
 
-A step is watched from the first batch or model on, so that what makes its batch is seen in the later steps alone. That
-is no part of a loss: what it gives is an input.
+A step is watched from its first batch or model on, so the calls that make a batch are seen only in later steps. They
+are not part of a loss: their result is an input.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from port.scripts.writing.capture import LossPath, PathTensor, TensorAxis, given
 from port.scripts.writing.number_names import numbers_in
 
 MADE_ALIKE = ("new_zeros", "new_ones", "new_full", "new_empty", "zeros_like", "ones_like", "full_like", "empty_like")
-"""Calls that are given a tensor for its dtype and its shape alone."""
+"""Calls that use only a tensor's dtype and shape."""
 
 
 COUNTING = ("torch.arange", "torch.eye")
-"""Functions that make the same of a number each time."""
+"""Functions that always return the same for a number."""
 FLATTENED = ("view", "reshape", "flatten")
 UNCHANGED = ("detach", "clone", "contiguous", "to")
-"""Methods that give a tensor as it was."""
+"""Methods that return the tensor unchanged."""
 
 
 def followed(path: LossPath) -> LossPath:
-    """The path without what is not followed; a tensor of the step before that is given as it was is known as such."""
+    """The path without unfollowed calls; tensors passed unchanged from the previous step are marked as such."""
     beyond = outside(path.calls, path.lengths)
     needed = needed_calls(path.calls, beyond)
     made = {call.number: call for call in path.calls if call.number in beyond}
@@ -44,9 +44,9 @@ def followed(path: LossPath) -> LossPath:
 
 
 def _flattening(given: PathTensor, made: dict[int, Computation], inputs: Sequence[PathTensor]) -> Computation | None:
-    """The call that flattens what another input has the shape of, as one does with the words behind each word.
+    """The call that flattens a tensor of another input's shape, as done with the next word of each word.
 
-    It is followed then: of two axes each may have another length, and a product of both could not say so.
+    Such a call is followed: two axes may vary in length independently, which one flattened length could not express.
     """
     call = made.get(given.call) if given.call is not None else None
     if call is None or call.live is None or call.name.rpartition(".")[2] not in FLATTENED:
@@ -56,8 +56,8 @@ def _flattening(given: PathTensor, made: dict[int, Computation], inputs: Sequenc
         return None
     if tensor.value.dim() < 2 or all(_shape(other) != tensor.value.shape for other in inputs if other is not given):
         return None
-    told = {**tensor.told, "flattened": True}
-    whole = replace(tensor, told=told, call=None, variable=given.variable, expression=given.expression)
+    told = {**tensor.description, "flattened": True}
+    whole = replace(tensor, description=told, call=None, variable=given.variable, expression=given.expression)
     return replace(call, live=((whole, *sizes), named))
 
 
@@ -76,12 +76,12 @@ def _origin(given: PathTensor, made: dict[int, Computation]) -> tuple[int, str] 
 
 
 def outside(calls: Sequence[Computation], lengths: Mapping[int, Mapping[int, TensorAxis]] | None = None) -> set[int]:
-    """Calls that compute from neither a model nor a batch alone: their results are inputs.
+    """Calls that depend neither on a model nor on a batch alone: their results are inputs.
 
     Args:
-        calls: of a path.
-        lengths: the numbers among their arguments that are lengths, by the number of the call: what is made of these
-            alone (``torch.arange(len(x))``) is computed from a batch.
+        calls: a path's calls.
+        lengths: the numbers among their arguments that are lengths, by the call's number: a result of these alone
+            (``torch.arange(len(x))``) is computed from a batch.
     """
     found: set[int] = set()
     models = from_models(calls)
@@ -97,17 +97,17 @@ def outside(calls: Sequence[Computation], lengths: Mapping[int, Mapping[int, Ten
 
 
 def _counts_along(call: Computation, lengths: Mapping[int, Mapping[int, TensorAxis]]) -> bool:
-    """Whether a call makes the same numbers for each batch of a length."""
+    """Whether a call returns the same numbers for every batch of one length."""
     found = lengths.get(call.number, {})
     return call.name in COUNTING and bool(found) and len(found) == len(numbers_in(call.live))
 
 
 def from_models(calls: Sequence[Computation]) -> set[int]:
-    """Calls that compute with a model's parameters, or from what such a one gave."""
+    """Calls that depend on a model's parameters, directly or indirectly."""
     found: set[int] = set()
     for call in calls:
         has_own = bool(call.more.get("has_parameters"))
-        is_model = has_own or any("parameter" in one.told or one.call in found for one in given_in(call.live))
+        is_model = has_own or any("parameter" in one.description or one.call in found for one in given_in(call.live))
         if is_model and not _is_made_alike(call):
             found.add(call.number)
     return found
@@ -118,16 +118,16 @@ def _is_made_alike(call: Computation) -> bool:
 
 
 def _is_followed(given: PathTensor) -> bool:
-    return "batch" in given.told or "flattened" in given.told
+    return "batch" in given.description or "flattened" in given.description
 
 
 def needed_calls(calls: Sequence[Computation], beyond: set[int], ends: Sequence[int] = ()) -> set[int]:
-    """The numbers of the calls from which some are computed, up to others that are not followed.
+    """The numbers of the calls needed to compute ``ends``, up to calls that are not followed.
 
     Args:
-        calls: of a path.
-        beyond: the numbers of those.
-        ends: whose results are wanted; the last one's, if not given.
+        calls: a path's calls.
+        beyond: the numbers of the calls that are not followed.
+        ends: the numbers of the calls whose results are wanted; by default the last call.
     """
     by_number = {call.number: call for call in calls}
     pending, found = list(ends or [calls[-1].number]), set[int]()

@@ -1,4 +1,4 @@
-"""Numbers of the optimizer that a script's options give: the written one takes them as arguments, ``lr``, ``T_max``."""
+"""Find optimizer settings that come from a script's options: arguments of the written one, ``lr``, ``T_max``."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class FreeNumber:
     """A number that the written optimizer takes.
 
     Attributes:
-        name: of the argument.
-        value: that it had.
-        expression: of the script's options.
-        file: in which that stands.
+        name: the argument's name.
+        value: the observed value.
+        expression: an expression of the script's options.
+        file: the expression's file.
     """
 
     name: str
@@ -41,13 +41,13 @@ class FreeNumber:
 
 @dataclass(frozen=True)
 class FreeNumbers:
-    """They, and the optimizer's source.
+    """The free numbers, and the optimizer's source.
 
     Attributes:
-        numbers: one for each that differs.
-        covered: all expressions that they stand for, each with its file; those too on which nothing depends, as on an
+        numbers: one for each distinct number.
+        covered: all expressions that they replace, each with its file; including those without effect, such as an
             optimizer's rate that its schedule replaces.
-        optax: the source, with their names in their places.
+        optax: the source, with the numbers replaced by their names.
     """
 
     numbers: tuple[FreeNumber, ...]
@@ -63,15 +63,15 @@ def free_numbers(
     write: Callable[[], str],
     taken: Collection[str] = (),
 ) -> FreeNumbers:
-    """Find them: each is tried at another value, and what changes in the source, and how, is seen.
+    """Find the free numbers: try each at another value, and compare the sources.
 
     Args:
-        observation: of the script.
-        optimizer: a copy of the script's.
-        schedulers: copies.
-        events: the optimizer and the schedulers, each with the event that tells of it, and of a scheduler with what it
-            was constructed with behind its optimizer.
-        write: gives their source in optax.
+        observation: the script's observation.
+        optimizer: a copy of the script's optimizer.
+        schedulers: copies of its schedulers.
+        events: the optimizer and the schedulers, each with its event, and a scheduler with its constructor arguments
+            after the optimizer.
+        write: returns their source in optax.
         taken: names that arguments must not have.
     """
     source = write()
@@ -99,7 +99,7 @@ def free_numbers(
 def _of_options(
     settings: Iterator[Setting], event: Event, observation: Observation
 ) -> Iterator[tuple[Setting, OptionExpression, Path]]:
-    """Those settings that are made of options, and that the copies hold as the options say."""
+    """The settings computed from options whose values match those in the copies."""
     where = (event["constructed"] or {}).get("where")
     if where is None:
         return
@@ -116,13 +116,13 @@ def _is_same(one: OptionExpression, other: OptionExpression) -> bool:
 
 
 def _free_name(name: str, expression: OptionExpression, taken: Collection[str]) -> str | None:
-    """The argument's own name, the option's, or the argument's with a number behind it."""
+    """The argument's name, the option's name, or the argument's name with a number suffix."""
     names = [name, *(expression.options if len(expression.options) == 1 else ()), *(f"{name}{n}" for n in range(2, 10))]
     return next((one for one in names if one not in taken), None)
 
 
 def _another(value: float) -> float:
-    """A value beside it."""
+    """A nearby value."""
     return value + 1 if isinstance(value, int) else value * 1.25 if value else 0.25
 
 
@@ -139,15 +139,15 @@ def _at(setting: Setting, value: float) -> Iterator[None]:
 
 
 def _places(source: str, setting: Setting, value: float, write: Callable[[], str]) -> dict[Token, int] | None:
-    """Where in a source a number stands, as (row, column) → the column behind it.
+    """The positions of a number in a source, as (row, column) → end column.
 
-    None where something else differs with it, or something that only depends on it: that would keep its value.
+    None if something else changes with it, such as a value derived from it, which would keep its old value.
     """
     other = _another(value)
     with _at(setting, other):
         try:
             changed_source = write()
-        except Exception:  # whatever refuses the other value: the number keeps its own
+        except Exception:  # something rejects the other value: the number stays fixed
             return None
     tokens, others = ([*tokenize.generate_tokens(io.StringIO(text).readline)] for text in (source, changed_source))
     if len(tokens) != len(others):

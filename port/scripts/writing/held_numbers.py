@@ -1,4 +1,4 @@
-"""Where a copy of a script's optimizer or scheduler holds a number, so that it may be tried at another value."""
+"""Locate a number in a copy of a script's optimizer or scheduler, to try it at another value."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any, Protocol
 
 
 class Holder(Protocol):
-    """What holds a number."""
+    """Holds a number."""
 
     def get(self) -> Any:
         """The number."""
 
     def set(self, value: Any) -> None:
-        """Another one in its stead; the same one gives back what there was."""
+        """Replace the number; setting the original number restores the original state."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """A number in a dict or a list, perhaps in a tuple there."""
+    """A number in a dict or a list, possibly within a tuple."""
 
     container: Any
     key: Any
@@ -31,7 +31,7 @@ class Held:
         return value if self.place is None else value[self.place]
 
     def set(self, value: Any) -> None:
-        """Another one in its stead."""
+        """Replace the number."""
         if self.place is not None:
             among = list(self.container[self.key])
             among[self.place] = value
@@ -40,10 +40,10 @@ class Held:
 
 
 class RateOfGroup:
-    """A group's rate, by which a schedule has multiplied what its first update takes.
+    """A group's learning rate, which a schedule multiplies for the first update.
 
     Args:
-        group: of the optimizer.
+        group: the optimizer's parameter group.
     """
 
     def __init__(self, group: dict[str, Any]) -> None:
@@ -55,7 +55,7 @@ class RateOfGroup:
         return self._initial
 
     def set(self, value: Any) -> None:
-        """Another one in its stead; the same one gives back what there was."""
+        """Replace the number; setting the original number restores the original state."""
         same = value == self._initial or not self._initial
         self._group["lr"] = self._rate if same else self._rate * (value / self._initial)
 
@@ -64,9 +64,9 @@ class HeldByConstruction:
     """A number from which a scheduler computes what it holds, as `OneCycleLR` does from ``total_steps``.
 
     Args:
-        scheduler: a copy of the script's.
-        arguments: what it was constructed with, by name.
-        name: of the argument; None of the optimizer's rate, which it may replace.
+        scheduler: a copy of the script's scheduler.
+        arguments: its constructor arguments, by name.
+        name: the argument's name; None for the optimizer's rate, which it may replace.
     """
 
     def __init__(self, scheduler: Any, arguments: Mapping[str, Any], name: str | None) -> None:
@@ -78,7 +78,7 @@ class HeldByConstruction:
         return self._scheduler.optimizer.defaults["lr"] if self._name is None else self._arguments[self._name]
 
     def set(self, value: Any) -> None:
-        """Another one in its stead; the same one gives back what there was."""
+        """Replace the number; setting the original number restores the original state."""
         held, groups = self._before
         for group, kept in zip(self._scheduler.optimizer.param_groups, groups, strict=True):
             group.update(kept)

@@ -1,4 +1,4 @@
-"""The batches on which a loop over steps evaluates, in the script's own lines."""
+"""Write the batches on which a loop over steps evaluates, copied from the script."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from port.scripts.writing.taken_statements import called_name, calls_in, holds, 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A pass over them.
+    """A pass over the evaluation's batches.
 
     Attributes:
-        text: of the generator.
-        made_by: what is called for it.
-        part: the statements that are in it.
+        text: the generator's source.
+        made_by: the generator's call.
+        part: the statements in it.
         needed: names that its call needs.
-        statement: of the loop over the steps, in whose place it is evaluated.
-        around: what else of the script the evaluation is.
+        statement: the statement of the loop over the steps that the evaluation replaces.
+        around: the script's other statements that belong to the evaluation.
     """
 
     text: str
@@ -45,20 +45,20 @@ def held_out_batches(
     rows: Sequence[str],
     name: str,
 ) -> HeldOut:
-    """Read them.
+    """Find the evaluation's batches.
 
     Args:
         tree: the script.
-        scope: the body that the loop over the steps stands in.
-        loop: itself.
-        training: the line at which it calls the model.
-        where: that at which the evaluation does.
-        expressions: by which training has each part of a batch.
+        scope: the body that contains the loop over the steps.
+        loop: the loop over the steps.
+        training: the line at which training calls the model.
+        where: the line at which the evaluation calls it.
+        expressions: training's expression for each part of a batch.
         rows: the script's lines.
-        name: of the generator.
+        name: the generator's name.
 
     Raises:
-        UsageError: they cannot be taken by themselves.
+        UsageError: they cannot be separated from the rest of the loop.
     """
     statement, beside = _evaluating(scope, loop, where, training["line"])
     function = _function(tree, scope, where)
@@ -81,12 +81,12 @@ def held_out_batches(
 def _evaluating(
     scope: Sequence[ast.stmt], loop: ast.stmt, where: Event, line: int
 ) -> tuple[ast.stmt, Sequence[ast.stmt]]:
-    """The statement that evaluates, in the loop or behind it; and what stands before it in its block."""
+    """The statement that evaluates, in the loop or after it, and the statements before it in its block."""
     block: Sequence[ast.stmt] = [one for one in scope if one.lineno >= loop.lineno]
     while True:
         found = [one for one in block if runs(one, where)]
         if len(found) != 1:
-            how = "at several places" if found else "in no line of the loop's own"
+            how = "at several places" if found else "in no line of the loop itself"
             raise UsageError(f"line {loop.lineno}: the script evaluates {how}")
         (one,) = found
         inner = [*getattr(one, "body", ()), *getattr(one, "orelse", ())]
@@ -98,7 +98,7 @@ def _evaluating(
 
 
 def _function(tree: ast.Module, scope: Sequence[ast.stmt], where: Event) -> Function | None:
-    """The function in which the evaluation stands, beside the scope."""
+    """The function that contains the evaluation, outside the scope."""
     for function, body in bodies(tree):
         if function is not None and body is not scope and holds(function, where["line"]):
             return function
@@ -106,19 +106,19 @@ def _function(tree: ast.Module, scope: Sequence[ast.stmt], where: Event) -> Func
 
 
 def _given(statement: ast.stmt, function: Function, parameters: Sequence[str]) -> list[ast.expr]:
-    """What the statement that evaluates gives for some parameters of the function that does it."""
+    """The arguments for some parameters of the evaluating function, in the statement that calls it."""
     calls = [call for call in calls_in(statement) if called_name(call) == function.name]
     if not parameters:
         return []
     values = [given_for(one, calls[0], function, ()) for one in parameters] if len(calls) == 1 else [None]
     found = [one for one in values if one is not None]
     if len(found) != len(parameters):
-        raise UsageError(f"line {statement.lineno}: what {function.name} is given is not seen")
+        raise UsageError(f"line {statement.lineno}: the arguments of {function.name} are not visible")
     return found
 
 
 def _there(ours: Sequence[ast.stmt], theirs: Sequence[ast.stmt], expressions: Sequence[str]) -> list[ast.expr]:
-    """By which the evaluation has what training has by some expressions: both give it to the same functions."""
+    """The evaluation's expressions that correspond to training's: both pass them to the same functions."""
     same: dict[str, ast.expr] = {}
     others = [one for statement in theirs for one in calls_in(statement)]
     beyond = {id(one) for one in others}
@@ -129,5 +129,5 @@ def _there(ours: Sequence[ast.stmt], theirs: Sequence[ast.stmt], expressions: Se
                     same.setdefault(ast.unparse(one), another)
     missing = [one for one in expressions if one not in same]
     if missing:
-        raise UsageError(f"by which name it has {', '.join(missing)} is not seen: call the same functions as training")
+        raise UsageError(f"its name for {', '.join(missing)} is not visible: call the same functions as training")
     return [same[one] for one in expressions]

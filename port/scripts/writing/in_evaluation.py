@@ -1,4 +1,4 @@
-"""Parts of a model that are in evaluation mode while the rest is trained: a teacher, a trunk with kept statistics."""
+"""Find parts of a model in evaluation mode while the rest trains: a teacher, a trunk with fixed statistics."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.ir.module_tree import ModuleTree
 
 DIFFERENT = (batchnorm._NormBase, dropout._DropoutNd)
-"""Layers that compute something else in evaluation."""
+"""Layers that compute something different in evaluation mode."""
 
 
 def in_evaluation(module: nn.Module) -> list[str]:
-    """The outermost parts in evaluation mode in which the mode matters, as Flax has them: ``model.trunk.layers[1]``.
+    """The outermost parts in evaluation mode for which the mode matters, by Flax path: ``model.trunk.layers[1]``.
 
     Raises:
-        UsageError: one is a part of a layer that is one whole in Flax.
+        UsageError: one is a part of what is a single layer in Flax.
     """
     found: list[str] = []
     for path, one in module.named_modules():
@@ -32,8 +32,8 @@ def in_evaluation(module: nn.Module) -> list[str]:
         wholes = [above for n in range(1, len(parts)) if (above := ".".join(parts[:n])) in tree.layers]
         if wholes:
             raise UsageError(
-                f"{path} is in evaluation mode while the rest of {wholes[0]} trains, which is one layer here: switch "
-                f"{wholes[0]} as a whole, or write its class yourself"
+                f"{path} is in evaluation mode while the rest of {wholes[0]} trains, but that is a single layer here: "
+                f"switch {wholes[0]} as a whole, or write its class yourself"
             )
     return ["model" + "".join(map(_accessor, tree.steps(path))) for path in found]
 

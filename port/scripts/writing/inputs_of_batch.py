@@ -1,4 +1,4 @@
-"""Where in a loader's batch each input of train_step is, and which are made of it by the script's own lines."""
+"""Find where in a loader's batch each input of train_step is, and which inputs the script's lines make from it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from port.scripts.writing.loss_source import LossSource
 def parts_of_batch(
     source: LossSource, observation: Observation, calls: Mapping[int, Computation]
 ) -> tuple[dict[str, str], dict[str, Event]]:
-    """Where in a batch each input of train_step is; and the calls that make the others, in the order of the script.
+    """Where in a batch each input of train_step is, and the calls that make the others, in the script's order.
 
     Raises:
-        UsageError: one is made otherwise, or of another loader's batch; says what to write.
+        UsageError: one is made in another way, or from another loader's batch; the message says what to write.
     """
     parts: dict[str, str] = {}
     made: dict[str, Event] = {}
-    for name, told in zip(source.inputs, source.told, strict=True):
+    for name, told in zip(source.inputs, source.descriptions, strict=True):
         call = calls.get(told.get("call", -1))
         said = str(told.get("expression"))
         if told.get("number") and told["expression"] is not None:
@@ -37,7 +37,7 @@ def parts_of_batch(
             raise UsageError(_not_of_a_batch(name, observation))
     if not parts:
         raise UsageError(_not_of_a_batch(next(iter(made)), observation))
-    if len({told["batch"] for told in source.told if "batch" in told}) > 1:
+    if len({told["batch"] for told in source.descriptions if "batch" in told}) > 1:
         raise UsageError("an update takes batches of several loaders: write the loop over both")
     return parts, dict(sorted(made.items(), key=lambda item: int(item[1]["number"])))
 
@@ -45,13 +45,13 @@ def parts_of_batch(
 def _not_of_a_batch(name: str, observation: Observation) -> str:
     begun = place_of(observation.steps[0][0]["where"])
     return (
-        f"{name}, which train_step is given, is no part of a DataLoader's batch but made in the loop (that begins at "
-        f"{begun}): write its making, and call train_step with arrays"
+        f"{name}, an input of train_step, is not part of a DataLoader's batch but made in the loop (which begins at "
+        f"{begun}): write the code that makes it, and call train_step with arrays"
     )
 
 
 def check_microbatches(training: Event, count: int) -> None:
-    """See that every update is of whole microbatches, all of one size.
+    """Check that every update consists of complete microbatches of equal size.
 
     Raises:
         UsageError: some are left over at an epoch's end.
@@ -62,8 +62,7 @@ def check_microbatches(training: Event, count: int) -> None:
     is_whole = training["drop_last"] or (examples is not None and size and examples % size == 0)
     if not batches or batches % count or not is_whole:
         raise UsageError(
-            f"an update is of {count} batches of {training['name']}, which has {batches} in an epoch"
-            f"{'' if is_whole else ', the last of them smaller'}: what is left over at its end goes into the next "
-            "epoch's gradients, or is lost. Drop it (drop_last=True, a length that divides), or write the loop around "
-            "train_step"
+            f"an update uses {count} batches of {training['name']}, which has {batches} in an epoch"
+            f"{'' if is_whole else ', the last of them smaller'}: the remainder at its end goes into the next epoch's "
+            "gradients, or is lost. Drop it (drop_last=True, a divisible length), or write the loop around train_step"
         )

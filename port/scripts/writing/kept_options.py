@@ -1,4 +1,4 @@
-"""The options of a written trainer that keep their values: those that its train_step.py was written for."""
+"""Write the options of a trainer that are fixed: its train_step.py was written for their values."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from string import Template
 from port.scripts.writing.trainer_facts import TrainerFacts
 
 KEEPING = """
-Options that train_step.py was written for (WRITTEN_FOR) keep their values: `port script` writes it for others.
+Options that train_step.py was written for (WRITTEN_FOR) are fixed: run `port script` again for other values.
 """
 REFUSING = '''.
 
     Raises:
-        SystemExit: one has another value than train_step.py was written for.
+        SystemExit: an option differs from the value that train_step.py was written for.
     """'''
 PARSED = Template("""\
     args = parser.parse_args()
     for name, value in WRITTEN_FOR.items():
         if getattr(args, name) != value:
             parser.error(
-                f"{name} is {getattr(args, name)!r}, and train_step.py was written for {value!r}: for another, "
-                "port script $script -- with it"
+                f"{name} is {getattr(args, name)!r}, but train_step.py was written for {value!r}: to change it, "
+                "run port script $script -- with the new value"
             )
     return args
 """)
 
 
 def kept_options(facts: TrainerFacts) -> dict[str, str]:
-    """What there is of options that keep their values."""
+    """The source pieces for fixed options."""
     if not facts.written_for:
         return {"keeping": "", "written_for": "", "refusing": '."""', "parsed": "    return parser.parse_args()\n"}
     return {

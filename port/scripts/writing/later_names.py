@@ -1,4 +1,4 @@
-"""What an input is called that the first step has no name for: a step is watched from its first batch or model on."""
+"""Name inputs that have no name in the first step, because a step is watched only from its first batch or model on."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from port.scripts.writing.path_writer import NOTHING, PathWriter, Said, Varying
 def with_later_names(
     source: LossSource, others: Sequence[LossPath], varying: Varying = frozenset(), said: Said = NOTHING
 ) -> LossSource:
-    """The same source, whose inputs have the expressions that later steps know.
+    """The same source, with its inputs' expressions taken from later steps.
 
     Args:
-        source: of the first step's path.
+        source: the source of the first step's path.
         others: the later steps' paths.
         varying: numbers that are inputs.
-        said: what the script calls these.
+        said: the script's names for these.
     """
-    told = list(source.told)
+    told = list(source.descriptions)
     for path in others:
         if all(one.get("expression") or "batch" in one for one in told):
             break
         writer = PathWriter(path, varying, said=said)
         writer.statements()
-        later = [writer.told.get(name, {}) for name in writer.inputs]
+        later = [writer.descriptions.get(name, {}) for name in writer.inputs]
         if len(later) == len(told):
             told = [
                 one if one.get("expression") or "batch" in one else {**one, "expression": other.get("expression")}
                 for one, other in zip(told, later, strict=True)
             ]
-    return replace(source, told=tuple(told))
+    return replace(source, descriptions=tuple(told))

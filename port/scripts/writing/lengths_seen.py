@@ -1,4 +1,4 @@
-"""Inputs that have another length in each batch, for each of which JAX compiles an update anew."""
+"""Find inputs whose length differs in each batch; JAX compiles the update again for each length."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 import torch
 
 MOST_SHAPES = 2
-"""Of an input: a full batch's, and the last one's of an epoch."""
+"""Shapes that any input may have: a full batch's, and the last batch's."""
 
 
 def remarks_on_lengths(observed: Sequence[Mapping[str, torch.Tensor]]) -> list[str]:
-    """A sentence, where some inputs are of as many shapes as there are batches, or nearly.
+    """A remark, if some inputs have about as many shapes as there are batches.
 
     Args:
-        observed: what each watched step was given.
+        observed: the inputs of each watched step.
     """
     shapes: dict[str, set[torch.Size]] = {}
     for given in observed:
@@ -24,6 +24,6 @@ def remarks_on_lengths(observed: Sequence[Mapping[str, torch.Tensor]]) -> list[s
     if not found:
         return []
     return [
-        f"{', '.join(found)}: another length in each batch, and JAX compiles train_step anew for each new one: pad to "
-        "one length, or to a few, where the batches are made"
+        f"{', '.join(found)}: the length differs in each batch, and JAX compiles train_step again for each new one: "
+        "pad to one length, or to a few, where the batches are made"
     ]

@@ -1,7 +1,7 @@
-"""The workers of a script's loaders in a written trainer, as source: none is a fork of the process that trains.
+"""Write how a trainer starts its loaders' workers: never by forking the training process.
 
-A fork would lose JAX's threads, and a process that is spawned imports everything anew in each epoch. A fork server
-has imported it.
+A fork would lose JAX's threads, and a spawned process imports everything again in each epoch. A fork server has
+already imported it.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from port.scripts.observation import Observation
 from port.scripts.writing.loop import EpochLoop
 
 JAX_SIDE = ("torch", "jax", "flax.nnx", "optax", "orbax.checkpoint")
-"""What train.py imports and is slow to import."""
+"""Modules of train.py that are slow to import."""
 WORKERS = Template("""\
     if "forkserver" in multiprocessing.get_all_start_methods():
-        # Of the loaders' workers: a fork of this process would lose JAX's threads, and a new one imports all of this.
+        # For the loaders' workers: a fork of this process would lose JAX's threads; a spawned one imports all this.
         multiprocessing.set_start_method("forkserver")
         multiprocessing.set_forkserver_preload([$modules])
 """)
 
 
 def preloaded(loop: EpochLoop, observation: Observation) -> tuple[str, ...]:
-    """The modules that a fork server imports for the loaders' workers; none where they have no workers."""
+    """The modules that a fork server imports for the loaders' workers; empty if there are no workers."""
     if not any(one["workers"] for one in observation.loaders):
         return ()
     names: list[str] = []
@@ -37,7 +37,7 @@ def preloaded(loop: EpochLoop, observation: Observation) -> tuple[str, ...]:
 
 
 def workers_pieces(modules: tuple[str, ...]) -> dict[str, str]:
-    """What train.py has of them."""
+    """The pieces of train.py for the workers."""
     if not modules:
         return {"forks": "", "multiprocessing": ""}
     named = ", ".join(f'"{name}"' for name in modules)

@@ -1,4 +1,4 @@
-"""A script's loop over its epochs, as its source has it: where its data is made, how often it is gone through."""
+"""Read a script's loop over its epochs from its source: where its data is made, and how many epochs there are."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ from port.scripts.writing.telling_epoch import tells_epoch
 
 @dataclass
 class EpochLoop:
-    """What a written trainer takes from a script as it is.
+    """What a written trainer copies from a script.
 
     Attributes:
         file: the script.
         tree: its source.
-        loaders: the variables that hold them: ``training``'s, and ``evaluation``'s if there is one.
-        taken: the statements that make them.
-        epochs: of which each is a pass over training's loader: ``range(1, args.epochs + 1)``.
+        loaders: the variables that hold the loaders: ``training``'s, and ``evaluation``'s if there is one.
+        taken: the statements that make the loaders.
+        epochs: the iterable of epochs, each a pass over the training loader: ``range(1, args.epochs + 1)``.
         epoch: the variable that counts them.
-        every: between two lines about the loss: ``args.log_interval``, or a number; None where that is not plain.
+        every: the interval between two lines about the loss: ``args.log_interval``, or a number; None if not plain.
         jumps: breaks and continues within an epoch.
-        evaluates_if: in which epochs it evaluates, as a condition; empty where in all.
-        generators: of batches that the script makes itself, as source.
-        rates: a generator of each epoch's learning rate, which the script sets by hand, as source.
-        hears: whether that is told what each evaluation found.
-        others: what else is taken over.
-        evaluates_at_end: whether the evaluation stands behind the loop over the epochs, and not in it.
-        tells_epoch: whether the sampler of training's loader is told the epoch before each pass.
-        statement: the loop over the epochs; None where there is none.
-        covered: where options are read in what train_step is given as numbers.
-        numbers: the generator among these that gives each update a number, by its name; empty where none does.
-        is_planned: whether there are no epochs, but a generator of what is done in turn: updates, evaluations.
+        evaluates_if: the condition on the epochs that evaluate; empty if all do.
+        generators: generators of batches that the script makes itself, as source.
+        rates: a generator of each epoch's learning rate, if the script sets it by hand, as source.
+        hears: whether each evaluation's result is sent to that generator.
+        others: what else is copied.
+        evaluates_at_end: whether the evaluation is after the loop over the epochs, not in it.
+        tells_epoch: whether set_epoch of the training loader's sampler is called before each pass.
+        statement: the loop over the epochs; None if there is none.
+        covered: where options are read for numbers that are inputs of train_step.
+        numbers: the name of the generator that yields a number for each update; empty if there is none.
+        is_planned: whether there are no epochs, but a generator of steps: updates, evaluations.
     """
 
     file: Path
@@ -79,7 +79,7 @@ class EpochLoop:
     is_planned: bool = False
 
     def see_when_it_evaluates(self, epochs: ast.For | None, training: Event, evaluation: Event | None) -> None:
-        """Whether each epoch is evaluated, or some; the evaluation is left out where that cannot be said."""
+        """Find which epochs are evaluated; the evaluation is dropped if that cannot be written."""
         if "evaluation" not in self.loaders or evaluation is None or self.evaluates_at_end:
             return
         if epochs is None:
@@ -93,7 +93,7 @@ class EpochLoop:
         self.evaluates_if = when or ""
 
     def is_free(self, option: str) -> bool:
-        """Whether an option is used in what is taken over alone, so that it may be another in the written script."""
+        """Whether an option is used only in copied code, so that the written script may take other values."""
         said = {id(node) for one in ast.walk(self.tree) if _only_tells(one) for node in _uses(one, option)}
         whole = [
             node
@@ -106,7 +106,7 @@ class EpochLoop:
         return all(id(node) in lines for node in whole) and not self.hands_options_on()
 
     def hands_options_on(self) -> bool:
-        """Whether all options go to what is not in this file."""
+        """Whether all options are passed to code outside this file."""
         own = {one.name for one in ast.walk(self.tree) if isinstance(one, Function | ast.ClassDef)}
         return any(
             called_name(call) not in {*own, "print"}
@@ -124,22 +124,22 @@ def loop_of(
     *,
     with_models: bool = False,
 ) -> EpochLoop:
-    """Read it in the script that was observed.
+    """Read the loop from the observed script.
 
     Args:
-        observation: of it.
-        training: the loader that its updates' batches are from.
-        evaluation: the one that its evaluation's are from.
-        needs: names from before the loop that are needed besides.
-        with_models: whether the models are made beside the data, which is drawn behind their weights.
+        observation: the script's observation.
+        training: the loader of its updates' batches.
+        evaluation: the loader of its evaluation's batches.
+        needs: further names from before the loop that are needed.
+        with_models: whether to copy the models' construction too, because the data is drawn after their weights.
 
     Raises:
-        UsageError: it is not plain; with the line, and what to write.
+        UsageError: it is not a plain loop; the message has the line, and what to write.
     """
     begun = observation.trained_on()
     made = (training["constructed"] or {}).get("where") or begun
     if begun is None or made is None:
-        raise UsageError("the batches come from no line of the script's own: call train_step with arrays of yours")
+        raise UsageError("the batches come from no line of the script: call train_step with your own arrays")
     file = Path(begun["file"])
     tree = with_options_parsed(without_guard(ast.parse(file.read_text("utf-8")), begun))
     scope, statement = _scope(tree, training, made)
@@ -167,7 +167,7 @@ def loop_of(
     at_end = loop is not None and evaluated is not None and is_in_scope and is_behind(loop, scope, evaluated)
     found_loop = EpochLoop(file, tree, names, taken, epochs, target, plain_interval(body), jumps, at_end)
     if evaluated is not None and "evaluation" in names:
-        # They may be calls of one function.
+        # Both may be calls of one function.
         evaluated = calling_line(tree, evaluated, names["evaluation"])
         begun = calling_line(tree, begun, names["training"])
     found_loop.see_when_it_evaluates(loop, begun, evaluated)
@@ -177,14 +177,14 @@ def loop_of(
 
 
 def making_models(observation: Observation, before: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """The statements before the loop that construct models: they draw weights."""
+    """The statements before the loop that construct models, which draws weights."""
     places = [(one["constructed"] or {}).get("where") for one in observation.models]
     lines = {where["line"] for where in places if where}
     return [one for one in before if not isinstance(one, Function) and any(holds(one, line) for line in lines)]
 
 
 def without_guard(tree: ast.Module, begun: Event) -> ast.Module:
-    """A script's source, with what is under its ``if __name__ == "__main__":`` at the top if the epochs' loop is."""
+    """A script's source, with the body of ``if __name__ == "__main__":`` unwrapped if it has the epochs' loop."""
     for place, one in enumerate(tree.body):
         if isinstance(one, ast.If) and is_guard(one):
             if any(isinstance(inner, ast.For) and runs(inner, begun) for inner in one.body):
@@ -194,19 +194,19 @@ def without_guard(tree: ast.Module, begun: Event) -> ast.Module:
 
 
 def _scope(tree: ast.Module, loader: Event, made: Event) -> tuple[Sequence[ast.stmt], ast.stmt]:
-    """The body in which a loader gets its name, and the statement."""
+    """The body in which a loader is assigned to its name, and the statement."""
     for _, scope in bodies(tree):
         found = _statement(scope, loader)
         if found is not None:
             return scope, found
     raise UsageError(
-        f"{place_of(made)}: no statement of the script's top or of a function gives the loader {loader['name']} its "
-        "name: name it where the epochs begin, or call train_step with arrays of yours"
+        f"{place_of(made)}: no statement at the script's top level or in a function assigns the loader to "
+        f"{loader['name']}: assign it where the epochs begin, or call train_step with your own arrays"
     )
 
 
 def _statement(scope: Sequence[ast.stmt], loader: Event) -> ast.stmt | None:
-    """The statement of a body that makes a loader: the line that constructs it, or one that sets its name."""
+    """The statement of a body that makes a loader: the one that constructs it, or that sets its name."""
     made = (loader["constructed"] or {}).get("where") or {}
     assignments = [one for one in scope if isinstance(one, ast.Assign | ast.AnnAssign)]
     for one in assignments:
@@ -222,24 +222,24 @@ def _variable(statement: ast.stmt, name: str) -> str:
 
 
 def bodies(tree: ast.Module) -> Iterator[tuple[Function | None, Sequence[ast.stmt]]]:
-    """The bodies in which a loop is looked for: the script's top, and its functions'."""
+    """The bodies that may have the loop: the script's top level, and its functions."""
     yield None, tree.body
     yield from ((one, one.body) for one in tree.body if isinstance(one, Function))
 
 
 def is_behind(loop: ast.For, scope: Sequence[ast.stmt], where: Event) -> bool:
-    """Whether a line is run behind a loop alone."""
+    """Whether a line runs only after a loop."""
     return not runs(loop, where) and any(runs(one, where) for one in scope if one.lineno > loop.lineno)
 
 
 def loop_over_batches(tree: ast.Module, line: int) -> ast.For | None:
-    """The innermost loop that a line begins or is in."""
+    """The innermost loop that a line starts or is in."""
     loops = [one for one in ast.walk(tree) if isinstance(one, ast.For) and holds(one, line)]
     return max(loops, key=lambda one: one.lineno) if loops else None
 
 
 def plain_interval(body: ast.For | ast.While | None) -> ast.expr | None:
-    """What is behind the per cent sign of ``if number % args.log_interval == 0: print(…)``."""
+    """The divisor in ``if number % args.log_interval == 0: print(…)``."""
     for one in ast.walk(body) if body is not None else ():
         if isinstance(one, ast.If) and any(called_name(call) == "print" for call in calls_in(one)):
             for test in ast.walk(one.test):
@@ -250,7 +250,7 @@ def plain_interval(body: ast.For | ast.While | None) -> ast.expr | None:
 
 
 def _only_tells(node: ast.AST) -> bool:
-    """Whether it prints, logs or saves, and does nothing else: the written script has that in its own way."""
+    """Whether it only prints, logs or saves: the written script does that in its own way."""
     match node:
         case ast.Call():
             return called_name(node) in (*SHOWN, "save")

@@ -1,4 +1,4 @@
-"""What a script makes in its loop of each batch, and gives its models: noise that it draws, in its own lines."""
+"""Copy the lines of a script's loop that make model inputs from each batch, such as noise that it draws."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from port.scripts.writing.taken_statements import called_name, changes, holds, n
 
 @dataclass(frozen=True)
 class LoopLines:
-    """The body of a function that is given a batch.
+    """The body of a function of a batch.
 
     Attributes:
-        body: its statements, the script's own.
-        results: what train_step is given, as expressions, in its order.
-        needs: names that stand before the loop.
+        body: its statements, copied from the script.
+        results: the inputs of train_step, as expressions, in order.
+        needs: names set before the loop.
     """
 
     body: tuple[str, ...]
@@ -34,16 +34,16 @@ class LoopLines:
 def loop_lines(
     observation: Observation, parts: Mapping[str, str], made: Mapping[str, Event], models: Collection[str]
 ) -> LoopLines:
-    """The lines that make what train_step is given.
+    """The lines that make the inputs of train_step.
 
     Args:
-        observation: of the script.
-        parts: input → where in a batch it is; None of those that are made.
-        made: input → the call that makes it, in the order of the script.
+        observation: the script's observation.
+        parts: input → where in a batch it is; None for inputs that are made.
+        made: input → the call that makes it, in the script's order.
         models: names of the script's models, which these lines must not call.
 
     Raises:
-        UsageError: they cannot be taken by themselves; says the line.
+        UsageError: they cannot be separated from the rest of the loop; the message names the line.
     """
     begun = observation.trained_on()
     assert begun is not None
@@ -77,8 +77,8 @@ def loop_lines(
     if strange:
         wheres = [call["where"] for call in made.values() if call["where"]]
         raise UsageError(
-            f"{', '.join(made)}, which train_step is given, is made in the loop with {', '.join(strange)} ("
-            f"{place_of(wheres[0] if wheres else begun)}): write its making, and call train_step with arrays"
+            f"{', '.join(made)}, an input of train_step, is made in the loop with {', '.join(strange)} ("
+            f"{place_of(wheres[0] if wheres else begun)}): write the code that makes it; call train_step with arrays"
         )
     if needed & own:
         lines.append(f"{ast.unparse(batch)} = batch")
@@ -88,10 +88,10 @@ def loop_lines(
 
 
 def _expressions(loop: ast.For, made: Mapping[str, Event], begun: Event) -> dict[str, str]:
-    """Those that no plain statement of the loop makes, but a function that it calls: by what the loop calls them.
+    """The inputs made by a function that the loop calls, not by its plain statements: by the loop's expressions.
 
     Raises:
-        UsageError: two are called the same.
+        UsageError: two have the same name.
     """
     found = {
         name: str(call["expression"])
@@ -100,32 +100,32 @@ def _expressions(loop: ast.For, made: Mapping[str, Event], begun: Event) -> dict
     }
     for name, said in found.items():
         if not made[name]["where"]:
-            continue  # a number, whose expression was tried in each step
+            continue  # a number, whose expression was checked in each step
         others = [other for other in found if other != name and found[other] == said]
         if others:
             raise UsageError(
-                f"{name} and {others[0]}, which train_step is given, are both called {said} in the loop over the "
-                f"batches ({place_of(begun)}): give them two names"
+                f"{name} and {others[0]}, inputs of train_step, are both called {said} in the loop over the batches "
+                f"({place_of(begun)}): give them different names"
             )
     return found
 
 
 def _place(loop: ast.For, call: Event) -> int | None:
-    """The plain statement of the loop in which a call stands; None where it stands in none."""
+    """The plain statement of the loop that contains a call; None if none does."""
     line = call["where"]["line"] if call["where"] else 0
     plain = ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Expr
     return next((n for n, one in enumerate(loop.body) if isinstance(one, plain) and holds(one, line)), None)
 
 
 def _setting(loop: ast.For, names: set[str], observation: Observation) -> list[int]:
-    """The statements of the loop that set some names before its loss is computed: for each the last one."""
+    """The last statement of the loop that sets each name before the loss is computed."""
     ends = min((e["where"]["line"] for e in observation.steps[0] if e["event"] == "backward"), default=loop.lineno)
     places = {name: n for n, one in enumerate(loop.body) if one.lineno <= ends for name in names_set(one)}
     return [places[name] for name in names if name in places]
 
 
 def _targets(loop: ast.For, begun: Event) -> tuple[ast.expr, set[str]]:
-    """What holds the batch, and the names of what counts them."""
+    """The target that holds the batch, and the names of its counters."""
     match loop.target, loop.iter:
         case ast.Tuple(elts=[counter, batch]), ast.Call() as call if called_name(call) == "enumerate":
             return batch, set(names_set(ast.Assign([counter], ast.Constant(0), lineno=1)))
@@ -134,13 +134,13 @@ def _targets(loop: ast.For, begun: Event) -> tuple[ast.expr, set[str]]:
         case batch, ast.Call() as call if called_name(call) in ("tqdm", "trange", "track"):
             return batch, set()
     raise UsageError(
-        f"{place_of(begun)} goes through the batches otherwise than by `for … in loader` or enumerate(loader): write "
+        f"{place_of(begun)} loops over the batches neither with `for … in loader` nor with enumerate(loader): write "
         "the loop around train_step"
     )
 
 
 def counted_by(loop: ast.For) -> str | None:
-    """The variable that counts the batches from 0; None where none does."""
+    """The variable that counts the batches from 0; None if there is none."""
     match loop.target, loop.iter:
         case ast.Tuple(elts=[ast.Name(name), _]), ast.Call(args=[_, *start], keywords=[]) as call:
             is_from_0 = all(isinstance(one, ast.Constant) and one.value == 0 for one in start)
@@ -149,14 +149,14 @@ def counted_by(loop: ast.For) -> str | None:
 
 
 def _statements(loop: ast.For, made: Mapping[str, Event]) -> dict[str, int]:
-    """Which statement of the loop makes each input."""
+    """The index of the loop's statement that makes each input."""
     found = {}
     for name, call in made.items():
         place = _place(loop, call)
         if place is None:
             raise UsageError(
-                f"{name}, which train_step is given, is made at {place_of(call['where'])}, which is no plain statement "
-                "of the loop over the batches: write its making, and call train_step with arrays"
+                f"{name}, an input of train_step, is made at {place_of(call['where'])}, which is no plain statement of "
+                "the loop over the batches: write the code that makes it, and call train_step with arrays"
             )
         found[name] = place
     return found
@@ -168,7 +168,7 @@ def part_of_batch(path: str) -> str:
 
 
 def indented(lines: Sequence[str]) -> list[str]:
-    """Lines of a function's body."""
+    """Indent the lines of a function's body."""
     return [f"    {row}" for line in lines for row in line.splitlines()]
 
 
@@ -177,7 +177,7 @@ def inputs_function(lines: LoopLines) -> list[str]:
     returned = ", ".join(lines.results) + ("," if len(lines.results) == 1 else "")
     return [
         "def inputs(batch: Any) -> tuple[Any, ...]:",
-        '    """What an update is given: parts of a batch, and what the loop\'s own lines make of it."""',
+        '    """The inputs of an update: parts of a batch, and values that the loop makes from it."""',
         *indented(lines.body),
         f"    return {returned}",
     ]

@@ -1,7 +1,7 @@
-"""A loop of a script's that yields in the place of what it does: of its other statements those that lead to that.
+"""Slice a script's loop into a generator: some statements become yields, and only what leads to them is kept.
 
-It is a slice: read backwards, with the names that are live behind each statement. What decides whether the loop goes on
-(``break``, the condition around it) belongs to it as well.
+This is a backward program slice, with the names live after each statement. Whatever decides whether the loop continues
+(``break``, the condition around it) belongs to the slice as well.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ TOLD = {
     *("print", "train", "eval", "log", "info", "debug", "warning", "write", "add_scalar", "refresh"),
     *("set_postfix", "set_postfix_str", "set_description", "set_description_str"),
 }
-"""Methods that tell a person something, or change nothing that a loop's course depends on."""
+"""Methods that report something, or change nothing on which the loop's control flow depends."""
 
 
 @dataclass(frozen=True)
 class Yielded:
-    """What stands in a statement's place: ``yield x, y``, and the names that it needs."""
+    """The replacement of a statement: ``yield x, y``, and the names that it needs."""
 
     given: str
     needed: frozenset[str]
@@ -42,7 +42,7 @@ class Yielded:
 
     @classmethod
     def of(cls, expressions: Sequence[ast.expr], given: str | None = None) -> Yielded:
-        """One that yields some expressions; ``given`` is their text, if another."""
+        """A replacement that yields expressions; ``given`` is their text, if different."""
         said = ", ".join(map(ast.unparse, expressions)) + "," * (len(expressions) == 1)
         needed = frozenset(name for one in expressions for name in names_loaded(one))
         return cls(said if given is None else given, needed, tuple(expressions))
@@ -50,11 +50,11 @@ class Yielded:
 
 @dataclass(frozen=True)
 class LoopSlice:
-    """The statements that are kept.
+    """The kept statements.
 
     Attributes:
         lines: their source.
-        nodes: themselves.
+        nodes: the statements.
         needed: names that they need from elsewhere.
     """
 
@@ -75,18 +75,18 @@ def slice_of(
     others: Mapping[ast.stmt, ast.stmt | None] | None = None,
     heads: Mapping[ast.stmt, str] | None = None,
 ) -> LoopSlice:
-    """The slice of some statements, one after another.
+    """The slice of consecutive statements.
 
     Args:
-        before: what stands before them: of it is kept what gives a name its first value that they set again.
-        block: themselves; the loop is among them.
-        points: what is yielded, by the statement in whose place.
+        before: the statements before them; those that initialise a name set again in the block are kept.
+        block: the statements; the loop is among them.
+        points: the yields, by the statement that each replaces.
         rows: the script's lines.
-        others: statements that are read in the place of the script's; None is nothing.
-        heads: what stands for the head of a loop: ``for _ in range(updates):``.
+        others: replacements of the script's statements; None is nothing.
+        heads: replacements of loop heads: ``for _ in range(updates):``.
 
     Raises:
-        UsageError: whether it goes on, or what it yields, depends on what is done in a point's place.
+        UsageError: the loop's control flow, or what it yields, depends on a replaced statement.
     """
     slicing = _Slicing(points, rows, others or {}, heads or {})
     part = slicing.block(block, frozenset(), None)
@@ -98,7 +98,7 @@ def slice_of(
         own |= first.sets
     if first.live:
         raise UsageError(
-            f"line {block[0].lineno}: {', '.join(sorted(first.live))} has no value before the loop: give it one there"
+            f"line {block[0].lineno}: {', '.join(sorted(first.live))} has no value before the loop: set it there"
         )
     loaded = {name for one in first.nodes if isinstance(one, ast.stmt) for name in names_loaded(one)}
     needed = (part.live | loaded) - own
@@ -108,7 +108,7 @@ def slice_of(
 def _first_values(
     before: Sequence[ast.stmt], wanted: frozenset[str], own: frozenset[str], rows: Sequence[str]
 ) -> _Part:
-    """What gives names their first value; and, as live, those that none gives one."""
+    """The statements that initialise names; the names that none initialises are returned as live."""
     found = _Part([], [], wanted)
     for one in reversed(before):
         if found.live & set(names_set(one)):
@@ -120,7 +120,7 @@ def _first_values(
 
 @dataclass
 class _Part:
-    """What is kept of some statements; the names that are live before them, and those that it gives a value."""
+    """The kept part of some statements, the names live before it, and the names that it sets."""
 
     lines: list[str]
     nodes: list[ast.AST]
@@ -130,7 +130,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Exits:
-    """What is live behind a loop, and where it begins anew; whether its jumps are kept."""
+    """The names live after a loop and at its next iteration, and whether its jumps are kept."""
 
     behind: frozenset[str]
     again: frozenset[str]
@@ -169,15 +169,15 @@ class _Slicing:
             case ast.With():
                 return self._with(one, live, exits)
             case ast.Try() | ast.Match() if any(inner in self.points for inner in ast.walk(one)):
-                raise UsageError(f"line {one.lineno}: a part of the loop stands within another statement than a loop")
+                raise UsageError(f"line {one.lineno}: a part of the loop is within a statement that is not a loop")
         return self._plain(one, live)
 
     def _point(self, one: ast.stmt, live: frozenset[str]) -> _Part:
         point = self.points[one]
         if found := live & set(names_set(one)):
             raise UsageError(
-                f"line {one.lineno} gives {', '.join(sorted(found))}, on which the loop's course depends: what it "
-                "finds is not known before it is run"
+                f"line {one.lineno} sets {', '.join(sorted(found))}, on which the loop's control flow depends: its "
+                "result is not known before it runs"
             )
         return _Part([f"{point.word} {point.given}"], [*point.nodes], live | point.needed)
 
@@ -218,14 +218,16 @@ class _Slicing:
         if not body.lines:
             return _Part([], [], live)
         if one.orelse:
-            raise UsageError(f"line {one.lineno}: the loop has an else, which is not read: write it behind the loop")
+            raise UsageError(
+                f"line {one.lineno}: the loop has an else, which port does not read: move it after the loop"
+            )
         said = f"for {ast.unparse(one.target)} in {{}}:" if isinstance(one, ast.For) else "while {}:"
         line = self.heads.get(one, said.format(ast.unparse(iterated)))
         sets = body.sets | (targets if one not in self.heads else set())
         return _Part([line, *_inner(body.lines)], [iterated, *body.nodes], head | loaded, sets)
 
     def _with(self, one: ast.With, live: frozenset[str], exits: _Exits | None) -> _Part:
-        """Its body; and itself, where it opens what that needs."""
+        """Keep the body, and the ``with`` itself if it opens something that the body needs."""
         body = self.block(one.body, live, exits)
         bound = {name for item in one.items if item.optional_vars for name in targets_of(item.optional_vars)}
         if not body.lines or not bound & body.live:
@@ -242,20 +244,20 @@ class _Slicing:
 
 
 def statement_at(block: Sequence[ast.stmt], line: int) -> ast.stmt:
-    """The innermost statement of a line, in whose place something can be yielded.
+    """The innermost statement of a line, which a yield can replace.
 
     Raises:
-        UsageError: it has a body, or does what it does within an expression.
+        UsageError: it is compound, or the work happens within an expression.
     """
     found = [one for outer in block for one in ast.walk(outer) if isinstance(one, ast.stmt) and holds(one, line)]
     if not found:
-        raise UsageError(f"line {line} is not where the loop's own lines are")
+        raise UsageError(f"line {line} is not among the loop's own lines")
     one = max(found, key=lambda one: (one.lineno, one.col_offset))
     if hasattr(one, "body"):
-        raise UsageError(f"line {line} is the head of a statement: name what it is given before it")
+        raise UsageError(f"line {line} is the head of a statement: assign its value to a name before it")
     within = [node for node in ast.walk(one) if isinstance(node, ast.ListComp | ast.GeneratorExp)]
     if any(holds(node, line) and holds_call([node.elt]) for node in within):
-        raise UsageError(f"line {line} goes through the batches within an expression: write a `for`")
+        raise UsageError(f"line {line} loops over the batches within an expression: write a `for`")
     return one
 
 
@@ -264,12 +266,12 @@ def _inner(lines: Sequence[str]) -> list[str]:
 
 
 def _text(one: ast.stmt, rows: Sequence[str]) -> str:
-    """A statement as the script has it; one that is made here stands in no line of it."""
+    """A statement's source text in the script; generated statements have no line there."""
     return source_text(one, rows) if one.lineno else ast.unparse(one)
 
 
 def _without_a_bar(iterated: ast.expr) -> ast.expr:
-    """``range(n)`` for ``tqdm(range(n))``: what stands beside the loop must not show it once more."""
+    """``range(n)`` for ``tqdm(range(n))``: the slice must not show a second progress bar."""
     match iterated:
         case ast.Call(args=[inner, *_]) as call if called_name(call) in ("tqdm", "track"):
             return inner
@@ -279,7 +281,7 @@ def _without_a_bar(iterated: ast.expr) -> ast.expr:
 
 
 def _changes(one: ast.stmt, live: frozenset[str]) -> bool:
-    """Whether it changes what is needed: ``counter.advance()``, ``random.shuffle(order)``, ``order.random_()``."""
+    """Whether it mutates a live value: ``counter.advance()``, ``random.shuffle(order)``, ``order.random_()``."""
     match one:
         case ast.Expr(ast.Call(function, given) as call) if called_name(call) not in TOLD:
             is_on = isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)
@@ -291,11 +293,11 @@ def _changes(one: ast.stmt, live: frozenset[str]) -> bool:
 
 
 def names_set_in(loop: ast.stmt) -> set[str]:
-    """Names that the statements within a loop give a value."""
+    """Names that the statements within a loop set."""
     inner = (one for one in ast.walk(loop) if isinstance(one, ast.stmt) and one is not loop)
     return {name for one in inner for name in names_set(one)}
 
 
 def holds_call(expressions: Sequence[ast.expr]) -> bool:
-    """Whether something is called in them, which may draw."""
+    """Whether they contain a call, which may draw."""
     return any(True for one in expressions for _ in calls_in(one))

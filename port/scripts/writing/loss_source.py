@@ -1,7 +1,7 @@
-"""The path from a batch to its loss, as the source of a torch module: what the script calls, under its own names.
+"""Write the path from a batch to its loss as a torch module: the script's calls, under the script's names.
 
-What is computed from a batch alone is part of it. What comes from elsewhere (a slice of a tensor that the script
-holds, numbers that it draws) is an input, as a batch's own tensors are.
+Whatever is computed from a batch alone is part of it. Whatever comes from elsewhere (a slice of a tensor that the
+script holds, numbers that it draws) is an input, like the batch's tensors.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ CLASS = "FromBatchToLoss"
 
 @dataclass(frozen=True)
 class LossSource:
-    """A torch module's source, and what to give it.
+    """A torch module's source, and its inputs.
 
     Attributes:
         text: the source.
         inputs: the names of its inputs.
         modules: the names of the script's modules that its constructor takes.
-        told: where each input is from, as the account says it.
-        states: those of the inputs that are carried over; in their order they are what it gives behind the loss.
+        descriptions: where each input comes from, as described in the observation.
+        states: the inputs that are carried over; the module returns them after the loss, in this order.
     """
 
     text: str
     inputs: tuple[str, ...]
     modules: tuple[str, ...]
-    told: tuple[dict[str, Any], ...]
+    descriptions: tuple[dict[str, Any], ...]
     states: tuple[str, ...] = ()
 
 
 def loss_source(path: LossPath, script: str, varying: Varying = frozenset(), said: Said = NOTHING) -> LossSource:
-    """The source of the module.
+    """Write the module's source.
 
     Args:
-        path: of a loss.
-        varying: numbers that are inputs, as `varying_numbers` gives them.
+        path: the path to a loss.
+        varying: numbers that are inputs, from `varying_numbers`.
         script: the script's name, for the docstring.
-        said: what the script calls them, as `names_of_numbers` gives it.
+        said: the script's names for them, from `names_of_numbers`.
 
     Raises:
-        UsageError: a call has an argument that no source says.
+        UsageError: an argument of a call has no source form.
     """
     writer = PathWriter(path, varying, said=said)
     lines = writer.statements()
@@ -59,7 +59,7 @@ def loss_source(path: LossPath, script: str, varying: Varying = frozenset(), sai
     constructor = [f"        self.{name} = {name}" for name in modules]
     text = "\n".join(
         [
-            f'"""The path from a batch to its loss, as {script} has it: written by port script."""',
+            f'"""The path from a batch to its loss in {script}: written by port script."""',
             "",
             "import torch",
             "from torch import nn",
@@ -67,7 +67,7 @@ def loss_source(path: LossPath, script: str, varying: Varying = frozenset(), sai
             "",
             "",
             f"class {CLASS}(nn.Module):",
-            f'    """What {script} computes of a batch, up to its loss."""',
+            f'    """The computation of {script} from a batch to its loss."""',
             "",
             f"    def __init__(self, {', '.join(modules)}):",
             "        super().__init__()",
@@ -79,28 +79,30 @@ def loss_source(path: LossPath, script: str, varying: Varying = frozenset(), sai
             "",
         ]
     )
-    return LossSource(text, inputs, modules, tuple(writer.told.get(name, {}) for name in inputs), tuple(path.states))
+    return LossSource(
+        text, inputs, modules, tuple(writer.descriptions.get(name, {}) for name in inputs), tuple(path.states)
+    )
 
 
 def _output(path: LossPath) -> str | None:
-    """Which output of the last call that is written is the loss, as in ``logits, loss = model(x, y)``."""
+    """Which output of the last written call is the loss, as in ``logits, loss = model(x, y)``."""
     output = path.output
     for call in reversed(path.calls):
         if call.name not in MOVES:
             break
-        output = next((given.told.get("output") for given in given_in(call.live)), None)
+        output = next((given.description.get("output") for given in given_in(call.live)), None)
     return output
 
 
 def inputs_of(path: LossPath, varying: Varying = frozenset(), said: Said = NOTHING) -> dict[str, torch.Tensor]:
-    """What the module is given for a path of the same kind."""
+    """The module's inputs for a path of the same kind."""
     writer = PathWriter(path, varying, said=said)
     writer.statements()
     return writer.inputs
 
 
 def varying_numbers(paths: Sequence[LossPath]) -> Varying:
-    """Which numbers among the arguments are not the same in all paths: for each, its call's place and its own there."""
+    """The arguments that are numbers and differ between paths: for each, its call's index and its index there."""
     beyond = outside(paths[0].calls, paths[0].lengths)
     found = set()
     for place, calls in enumerate(zip(*(path.calls for path in paths), strict=True)):
@@ -112,7 +114,7 @@ def varying_numbers(paths: Sequence[LossPath]) -> Varying:
 
 
 def names_of_numbers(paths: Sequence[LossPath], varying: Varying) -> dict[tuple[int, int], str]:
-    """What the script calls the numbers that vary, by their places; those that have an expression in all paths."""
+    """The script's names for the varying numbers, by index, if they have one expression in all paths."""
     found = {}
     for place, number in varying:
         rows = [path.numbers.get(path.calls[place].number, {}) for path in paths]

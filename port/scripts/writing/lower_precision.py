@@ -1,4 +1,4 @@
-"""Mixed precision, as far as a written update needs to know of it: what autocast and GradScaler did to a loss."""
+"""Mixed precision in a written update: what autocast and GradScaler did to a loss."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from port.scripts.observation import Observation
 
 
 def precision_of(observation: Observation) -> Event | None:
-    """The autocast of the first watched step, as it was entered; None where there is none that is on."""
+    """The autocast entered in the first watched step; None if none was enabled."""
     events = [event for event in observation.steps[0] if event["event"] == "autocast" and event["enabled"]]
     return events[0] if events else None
 
 
 def in_precision(autocast: Event | None) -> AbstractContextManager[object]:
-    """What a loss is computed within, to be the script's."""
+    """The context in which to compute a loss as the script does."""
     if autocast is None:
         return nullcontext()
     return torch.autocast(autocast["device"], getattr(torch, autocast["dtype"].removeprefix("torch.")))
 
 
 def scale_of(observation: Observation) -> float:
-    """By what GradScaler has multiplied the first step's loss."""
+    """GradScaler's factor of the first step's loss."""
     scales = [
         event["scale"]
         for event in observation.steps[0]

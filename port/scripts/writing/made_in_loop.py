@@ -1,4 +1,4 @@
-"""What a loop over a DataLoader makes besides its batches: of each batch, or a number for each update."""
+"""Find what a loop over a DataLoader makes besides its batches: inputs from each batch, or a number per update."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from port.scripts.writing.update_numbers import UpdateNumbers, update_numbers
 def made_in_loop(
     observation: Observation, source: LossSource, step: StepFacts, parts: Mapping[str, str], made: Mapping[str, Event]
 ) -> tuple[LoopLines | None, UpdateNumbers | None]:
-    """The lines that make inputs of a batch, and the generator of numbers; each None where there is none.
+    """The lines that make inputs from a batch, and the generator of numbers; each None if there is none.
 
     Args:
-        observation: of the script.
-        source: of the path from a batch to its loss.
-        step: what train_step.py says.
+        observation: the script's observation.
+        source: the source of the path from a batch to its loss.
+        step: the facts of train_step.py.
         parts: inputs that are parts of a batch.
-        made: those that are made, by the call that makes each.
+        made: inputs that are made, by the call that makes each.
 
     Raises:
-        UsageError: they cannot be taken by themselves; says the line.
+        UsageError: they cannot be separated from the rest of the loop; the message names the line.
     """
     begun = observation.trained_on()
     if step.takes_rate:
@@ -50,7 +50,7 @@ def made_in_loop(
 def numbers_seen(
     observation: Observation, observed: Sequence[Mapping[str, torch.Tensor]], made: Mapping[str, Event], step: StepFacts
 ) -> list[list[float]]:
-    """Those of the watched updates."""
+    """The numbers of the watched updates."""
     if step.takes_rate:
         return [[rate] for rate in rates_of(observation)]
     return [[float(one[name]) for name in made] for one in observed]

@@ -1,4 +1,4 @@
-"""A written trainer around a loop over steps, as source: its update, its evaluation, its checkpoints in turn."""
+"""Write a trainer's main function around a loop over steps: updates, evaluations and checkpoints in turn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SAVED_EVERY = 100
 """Updates between two checkpoints."""
 MAIN = Template('''\
 def main() -> None:
-    """Train, from the original's first weights or from a checkpoint."""
+    """Train, from the original's initial weights or from a checkpoint."""
     args = arguments()
     jax.config.update("jax_enable_x64", args.jax_float64)
     dtype = "float64" if args.jax_float64 else "float32"
@@ -30,17 +30,17 @@ $hyperparameters    updates = $updating
     )
     if args.jax_resume:
         if keeper.latest_step() is None:
-            sys.exit(f"there is no checkpoint in {args.jax_checkpoints} to go on from")
+            sys.exit(f"there is no checkpoint in {args.jax_checkpoints} to resume from")
         done = keeper.latest_step()
         state = keeper.restore(done, args=ocp.args.StandardRestore(state))
         step = done
         draw_again(done, plan, updates$held_out)
     elif keeper.latest_step() is not None:
-        sys.exit(f"there are checkpoints in {args.jax_checkpoints}: $resume goes on from them; or name another folder")
+        sys.exit(f"there are checkpoints in {args.jax_checkpoints}: resume with $resume, or choose another folder")
     with run.recording(done) if run else nullcontext(), keeper:
         for doing$rate in plan:
 $evaluated            given = next(updates, None)
-            if given is None:  # as many as were asked for are made
+            if given is None:  # all requested updates are made
                 break
             state, loss = train_step(graphdef, state, $lr*given$options)
             if run:
@@ -59,7 +59,7 @@ $evaluated            given = next(updates, None)
 
 
 def draw_again(done: int, plan: Iterator[Any], updates: Iterator[Any]$parameter) -> None:
-    """Draw what was drawn before a checkpoint, so that all generators are where they were."""
+    """Repeat the draws made before a checkpoint, to bring all generators to the same state."""
     while done > 0 and (doing := next(plan, None)) is not None:
 $again
 ''')
@@ -87,7 +87,7 @@ done -= 1
 
 
 def steps_pieces(facts: TrainerFacts) -> dict[str, str]:
-    """What a loop over steps has of its own."""
+    """The source pieces for a loop over steps."""
     key = f", jax.random.fold_in(jax.random.key({EVALUATION_SEED}), step)" if facts.draws_in_evaluation else ""
     has = facts.evaluation is not None
     again = AGAIN.format(doing="doing[0]" if facts.takes_rate else "doing") if has else ALONE
@@ -103,7 +103,7 @@ def steps_pieces(facts: TrainerFacts) -> dict[str, str]:
 
 
 def _updating(facts: TrainerFacts) -> str:
-    """What gives each update's inputs, as source."""
+    """The iterator over each update's inputs, as source."""
     batches = 'run.stream(loaders["training"]) if run else loaders["training"]'
     if facts.microbatches > 1:
         return f"together({batches}, dtype)"

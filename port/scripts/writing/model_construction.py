@@ -1,4 +1,4 @@
-"""The construction of a written model: ``FromBatchToLoss(model=Net(inputs=5, hidden=12, **options), **options)``."""
+"""Read a written model's construction: ``FromBatchToLoss(model=Net(inputs=5, hidden=12, **options), **options)``."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from port.scripts.writing.loss_source import CLASS
 from port.scripts.writing.taken_statements import called_name, calls_in
 
 ModelArgument = tuple[str, str]
-"""A model, as the script calls it, and an argument of its constructor."""
+"""A model, by the script's name, and an argument of its constructor."""
 
 
 @dataclass(frozen=True)
 class ModelConstruction:
-    """It, and what it constructs.
+    """The construction of a written model.
 
     Attributes:
         call: the expression; dtypes and streams are in ``options``.
         takes: the arguments of each model's class.
-        classes: that are called.
+        classes: the classes that are called.
     """
 
     call: ast.Call
@@ -29,7 +29,7 @@ class ModelConstruction:
     classes: tuple[str, ...]
 
     def source(self, arguments: Mapping[ModelArgument, str]) -> str:
-        """It with other expressions for some arguments."""
+        """The source, with other expressions for some arguments."""
         made = copy.deepcopy(self.call)
         models = _models(made)
         for (model, name), text in arguments.items():
@@ -44,7 +44,7 @@ class ModelConstruction:
 
 
 def construction_in(model: str) -> ModelConstruction | None:
-    """What ``load`` of a written model.py constructs; None where it is given no models.
+    """The construction in ``load`` of a written model.py; None if it takes no models.
 
     Args:
         model: the source of model.py.
@@ -63,7 +63,7 @@ def construction_in(model: str) -> ModelConstruction | None:
 
 
 def _models(construction: ast.Call) -> dict[str, ast.Call]:
-    """The models' own constructions, by their names."""
+    """The models' constructions, by name."""
     return {word.arg: word.value for word in construction.keywords if word.arg and isinstance(word.value, ast.Call)}
 
 

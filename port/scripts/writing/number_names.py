@@ -1,4 +1,4 @@
-"""By which expression a script has a number: ``lam``, ``1 - lam``, or the length of a batch, ``len(images)``."""
+"""Find a script's expression for a number: ``lam``, ``1 - lam``, or the length of a batch, ``len(images)``."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from port.scripts.writing.capture import LossPath  # which names numbers by this module
 
 PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Load)
-"""What can be computed again without doing anything."""
+"""Nodes that can be evaluated again without side effects."""
 
 Expressions = dict[int, frozenset[str]]
-"""A number's place among those of a call → the expressions that were it."""
+"""A number's index among those of a call → the expressions with that value."""
 
 
 def numbers_in(value: Any) -> list[float]:
@@ -36,11 +36,11 @@ def numbers_in(value: Any) -> list[float]:
 
 
 def expressions_of(call: Computation, frames: Sequence[FrameType]) -> Expressions:
-    """What the numbers among a call's arguments are called in its line; of functions that still run.
+    """The expressions for the numbers among a call's arguments in its line; only in functions that still run.
 
     Args:
-        call: of a path.
-        frames: of the script's own code, as they are when its loss is computed.
+        call: a path's call.
+        frames: frames of the script's code when its loss is computed.
     """
     numbers, where = numbers_in(call.live), call.where
     frame = next((one for one in frames if where is not None and _is_of(one, where)), None)
@@ -54,15 +54,15 @@ def expressions_of(call: Computation, frames: Sequence[FrameType]) -> Expression
 
 
 def common(found: Collection[Mapping[int, frozenset[str]]], place: int) -> str | None:
-    """The shortest expression that was a number in all steps; None where there is none."""
+    """The shortest expression that had a number's value in all steps; None if there is none."""
     said = frozenset.intersection(*(one.get(place, frozenset()) for one in found)) if found else frozenset()
     return min(said, key=lambda one: (len(one), one), default=None)
 
 
 def with_common_numbers(paths: Sequence[LossPath]) -> list[LossPath]:
-    """The same paths, each number with those expressions alone that were it in all of them.
+    """The same paths, each number only with the expressions that had its value in all of them.
 
-    A number that is the batch's length in one step by chance is another one in the step with the smaller batch.
+    A number that equals the batch's length by chance in one step differs from it in the step with the smaller batch.
     """
     if len({len(path.calls) for path in paths}) > 1:
         return list(paths)
@@ -101,16 +101,16 @@ def _values(statement: str, frame: FrameType) -> Iterator[tuple[str, float]]:
                 yield ast.unparse(node), float(value)
     said = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     for text, value in _lengths(tree, frame):
-        if value not in said:  # a number that the statement says is that one
+        if value not in said:  # a literal number in the statement is that number
             yield text, value
 
 
 def lengths_in(call: Computation, frames: Sequence[FrameType]) -> dict[int, tuple[Any, int]]:
-    """Off which tensor, and which axis of it, the numbers among a call's arguments were read in its own function.
+    """The tensor and axis from which the numbers among a call's arguments were read in its function.
 
     Args:
-        call: that has just been made.
-        frames: of the script's own code.
+        call: the call just made.
+        frames: frames of the script's code.
     """
     numbers, where = numbers_in(call.live), call.where
     frame = next((one for one in frames if where is not None and _is_of(one, where)), None)
@@ -139,7 +139,7 @@ def _axis(text: str) -> int:
 
 
 def tensor_of_length(text: str) -> str | None:
-    """``images`` for ``len(images)``, ``images.size(0)`` or ``images.shape[0]``; None for something else."""
+    """``images`` for ``len(images)``, ``images.size(0)`` or ``images.shape[0]``; None for anything else."""
     match ast.parse(text, mode="eval").body:
         case (
             ast.Call(func=ast.Name("len"), args=[ast.Name(name)], keywords=[])
@@ -151,7 +151,7 @@ def tensor_of_length(text: str) -> str | None:
 
 
 def _lengths(tree: ast.AST, frame: FrameType) -> Iterator[tuple[str, float]]:
-    """The lengths of tensors that a statement reads: in itself, or by the name of a variable that was set to one."""
+    """The lengths of tensors that a statement reads: directly, or through a variable that was set to one."""
     texts = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Call | ast.Subscript)}
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for name, values in _assigned(frame.f_code.co_filename, frame.f_code.co_firstlineno).items():
@@ -167,7 +167,7 @@ def _lengths(tree: ast.AST, frame: FrameType) -> Iterator[tuple[str, float]]:
 
 @cache
 def _assigned(file: str, line: int) -> dict[str, set[str]]:
-    """What the variables of a function, or of a module, are set to anywhere in it."""
+    """All values to which a function's or a module's variables are set."""
     tree: ast.AST = parsed(file)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     tree = next((node for node in functions if node.lineno == line), tree)
@@ -184,7 +184,7 @@ def _assigned(file: str, line: int) -> dict[str, set[str]]:
 
 
 def _leaves(node: ast.AST) -> list[ast.AST]:
-    """The variables and attributes of an expression; tensors are not computed with to see whether they are numbers."""
+    """The variables and attributes of an expression; tensors are not evaluated to see whether they are numbers."""
     if isinstance(node, ast.Name | ast.Attribute):
         return [node]
     return [one for child in ast.iter_child_nodes(node) for one in _leaves(child)]

@@ -1,4 +1,4 @@
-"""evaluation.py: a script's evaluation in JAX, its numbers computed by one jitted function of a batch."""
+"""Write evaluation.py: a script's evaluation in JAX, with its numbers computed by one jitted function of a batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from port.scripts.writing.replaying import is_replayed
 
 CLASS, FILE, WRITTEN = "FromBatchToNumbers", "torch_evaluation.py", "evaluation.py"
 TORCH = Template('''\
-"""What the evaluation of $script takes out of torch for a batch: written by port script."""
+"""The numbers that the evaluation of $script takes out of torch for a batch: written by port script."""
 
 import torch
 from torch import nn
@@ -31,7 +31,7 @@ from torch.nn import functional as F
 
 
 class $name(nn.Module):
-    """What $script computes of a batch where it evaluates."""
+    """The computation of $script for a batch of its evaluation."""
 
     def __init__(self, $modules):
         super().__init__()
@@ -42,7 +42,7 @@ $lines
         return $numbers
 ''')
 TEXT = Template('''\
-"""The evaluation of $script in JAX: its own lines around numbers that are computed here.
+"""The evaluation of $script in JAX: its lines around numbers that are computed here.
 
 The same in PyTorch, for one batch, is in $torch.
 """
@@ -54,14 +54,14 @@ $translated
 
 @partial(jax.jit, static_argnums=0)
 def numbers_of(graphdef: Any, state: Any, $parameters) -> tuple[jax.Array, ...]:
-    """What `evaluate` takes of a batch, in evaluation mode."""
+    """The numbers of a batch for `evaluate`, in evaluation mode."""
     model = nnx.merge(graphdef, state.params, state.rest, copy=True)
     model.eval()
     return $name($modules, rngs=nnx.Rngs(0))($inputs)
 
 
 def evaluate(measure: Callable[[Any], tuple[jax.Array, ...]], $loader: Any$more) -> $returns:
-    """As at $where; ``measure`` gives the numbers of a batch."""
+    """As at $where; ``measure`` returns the numbers of a batch."""
 $body
 ''')
 
@@ -69,41 +69,43 @@ $body
 def numbers_module(
     seen: EvaluatedNumbers, source: LossSource, copies: Copies, script: str, file: Path
 ) -> tuple[torch.nn.Module, Callable[[], torch.nn.Module], dict[str, torch.Tensor]]:
-    """The torch module from a batch to the evaluation's numbers, what constructs it, and what it was given.
+    """The torch module that computes the evaluation's numbers from a batch, its constructor, and its inputs.
 
     Args:
-        seen: batches of the evaluation; the first is written, the others show what is no constant.
-        source: of the path from a batch to its loss: its inputs have their names here too.
-        copies: of the script's models.
-        script: its name.
-        file: is written.
+        seen: batches of the evaluation; the first is written, the others show what is not constant.
+        source: the source of the path from a batch to its loss, whose inputs have the same names here.
+        copies: copies of the script's models.
+        script: the script's name.
+        file: the file to write.
 
     Raises:
-        UsageError: a number is computed from something else than a batch and the models that are trained.
+        UsageError: a number depends on something other than a batch and the trained models.
     """
     batches = seen.batches
     paths = [
         LossPath(0, [one.calls[number] for number in sorted(one.calls)], 0.0, lengths=one.lengths) for one in batches
     ]
     if len({tuple(call.name for call in path.calls) for path in paths}) > 1:
-        raise UsageError("the evaluation's batches are not evaluated alike")
+        raise UsageError("the evaluation's batches are not all evaluated in the same way")
     if {(paths[0].calls[place].number, number) for place, number in varying_numbers(paths)} - {
         (call, number) for call, found in paths[0].lengths.items() for number in found
     }:
-        raise UsageError("the evaluation computes with numbers that are others for each batch")
+        raise UsageError("the evaluation computes with numbers that differ for each batch")
     ends = [one.call for one in batches[0].taken if one.call is not None]
     writer = PathWriter(paths[0], frozenset(), ends, trains=False)
     lines = writer.statements()
-    names = {str(told["part"]): name for name, told in zip(source.inputs, source.told, strict=True) if "part" in told}
-    strange = [name for name, told in writer.told.items() if told.get("part") not in names]
+    names = {
+        str(told["part"]): name for name, told in zip(source.inputs, source.descriptions, strict=True) if "part" in told
+    }
+    strange = [name for name, told in writer.descriptions.items() if told.get("part") not in names]
     if strange or set(writer.modules) - set(source.modules):
         raise UsageError(
             f"the evaluation computes with {', '.join(strange or sorted(set(writer.modules) - set(source.modules)))}, "
             "which train_step does not have"
         )
-    given = {name: names[str(told["part"])] for name, told in writer.told.items()}
+    given = {name: names[str(told["part"])] for name, told in writer.descriptions.items()}
     if any(name != inputs for name, inputs in given.items()):
-        raise UsageError("the evaluation calls the parts of a batch otherwise than training")
+        raise UsageError("the evaluation has other names for the parts of a batch than training")
     text = TORCH.substitute(
         script=script,
         name=CLASS,
@@ -120,7 +122,7 @@ def numbers_module(
 
 
 def _at_evaluation(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> torch.nn.Module:
-    """A copy of a model with the weights, and in the precision, that it had where it was evaluated."""
+    """A copy of a model with the weights and precision that it had when it was evaluated."""
     model = copy.deepcopy(model)
     for dtype in {one.dtype for one in weights.values() if one.is_floating_point()}:
         model = model.to(dtype)
@@ -136,18 +138,18 @@ def evaluation_file(
     script: str,
     orders: Mapping[str, Sequence[int]],
 ) -> str:
-    """The text of evaluation.py, to be formatted.
+    """The unformatted text of evaluation.py.
 
     Args:
         translated: the translation of the module.
-        source: of the path from a batch to its loss.
+        source: the source of the path from a batch to its loss.
         loss_model: the text of model.py, whose root holds the models.
-        evaluation: the script's own lines.
-        script: its name.
-        orders: of each input's axes in JAX.
+        evaluation: the lines copied from the script.
+        script: the script's name.
+        orders: the axis order of each input in JAX.
 
     Raises:
-        UsageError: the written class takes something else than the models that model.py holds.
+        UsageError: the written class takes something other than the models in model.py.
     """
     tree = ast.parse(translated.source)
     wanted = _with_what_it_needs(tree, CLASS)
@@ -185,7 +187,7 @@ def evaluation_file(
 
 
 def given_models(cls: ast.ClassDef, models: Sequence[str]) -> None:
-    """Let a class be given the models that it constructs itself: those that are trained are to be evaluated."""
+    """Change a class to take the models that it constructs itself, so that the trained ones are evaluated."""
     init = next((one for one in cls.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), None)
     for statement in init.body if init is not None else ():
         match statement:
@@ -203,14 +205,14 @@ def _names(statement: ast.AnnAssign) -> str:
 
 
 def _moved(name: str, before: Sequence[int] | None, wanted: Sequence[int] | None) -> str:
-    """An input with its axes in the order that the written class takes, where train_step takes another one."""
+    """An input with its axes in the written class's order, if train_step's differs."""
     if before is None or wanted is None or list(before) == list(wanted):
         return name
     return f"{name}.transpose({', '.join(str(list(before).index(axis)) for axis in wanted)})"
 
 
 def _with_what_it_needs(tree: ast.Module, name: str) -> list[ast.stmt]:
-    """A class of a written file, with the functions and constants that it needs; not the classes of the models."""
+    """A class of a written file, with the functions and constants that it needs, but without the models' classes."""
     given = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef | ast.ClassDef)}
     given_constants = {
         target.id: one
@@ -235,7 +237,7 @@ def _begin(statement: ast.stmt) -> int:
 
 
 def _models(cls: ast.ClassDef) -> list[str]:
-    """The models that a class is constructed with."""
+    """The models that a class's constructor takes."""
     return [name for name in _parameters(cls, "__init__") if name not in ("dtype", "param_dtype", "rngs")]
 
 
@@ -251,10 +253,10 @@ def check_numbers(
     batch: EvaluatedBatch,
     inputs: Mapping[str, torch.Tensor],
 ) -> None:
-    """Whether the written torch module gives the numbers that the script had.
+    """Check that the written torch module gives the script's numbers.
 
     Raises:
-        UsageError: it gives others.
+        UsageError: it gives other numbers.
     """
     module = copy.deepcopy(module).eval()
     with torch.no_grad():
@@ -265,9 +267,9 @@ def check_numbers(
 
 
 def follow_weights(module: torch.nn.Module, inputs: Mapping[str, torch.Tensor]) -> list[bool]:
-    """Of each number, whether it changes with the weights steadily, as a loss does; a count does not.
+    """For each number, whether it changes continuously with the weights, as a loss does; a count does not.
 
-    Where rounding moves a count, it moves it by a whole example: no tolerance judges that.
+    Rounding changes a count by a whole example or not at all: no tolerance can judge that.
     """
     module = copy.deepcopy(module).eval()
     for one in module.parameters():

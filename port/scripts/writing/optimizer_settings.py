@@ -1,4 +1,4 @@
-"""Where the numbers of a script's optimizer and schedulers come from: what their constructors are called with."""
+"""Trace the numbers of a script's optimizer and schedulers to their constructors' arguments."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from port.scripts.writing.constructor_call import arguments_by_name, constructor
 from port.scripts.writing.held_numbers import Held, HeldByConstruction, Holder, RateOfGroup
 
 EPOCHS = ("epochs", "steps_per_epoch")
-"""What some schedulers take in place of their product, ``total_steps``."""
+"""Arguments that some schedulers take instead of their product, ``total_steps``."""
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A number that a constructor is given.
+    """A number that a constructor takes.
 
     Attributes:
-        name: of the argument: ``weight_decay``, ``T_max``.
+        name: the argument's name: ``weight_decay``, ``T_max``.
         node: the script's expression.
         held: where the copies hold it.
     """
@@ -35,7 +35,7 @@ class Setting:
     held: tuple[Holder, ...]
 
     def is_everywhere(self, value: float) -> bool:
-        """Whether the copies have a number at all of these places."""
+        """Whether the copies hold a number in all of these places."""
         return bool(self.held) and all(one.get() == value for one in self.held)
 
 
@@ -44,13 +44,13 @@ def settings_of_optimizer(
 ) -> Iterator[Setting]:
     """The settings of an optimizer's groups.
 
-    A rate is in the schedulers as well, which multiply it, or replace it.
+    A rate is held by the schedulers as well, which multiply or replace it.
 
     Args:
-        optimizer: a copy of the script's.
-        event: that tells of it.
-        schedulers: copies.
-        constructed: what each of these was constructed with behind its optimizer.
+        optimizer: a copy of the script's optimizer.
+        event: its event.
+        schedulers: copies of the schedulers.
+        constructed: each scheduler's constructor arguments after its optimizer.
     """
     found = constructor_call(type(optimizer), event)
     if found is None:
@@ -77,10 +77,10 @@ def settings_of_scheduler(scheduler: Any, event: Event, arguments: Arguments | N
     """The settings of a scheduler.
 
     Args:
-        scheduler: a copy of the script's.
-        event: that tells of it.
-        arguments: what it was constructed with behind its optimizer: with another number it is constructed once more,
-            but for one that is made of others. Without them it is a number that it holds under its own name.
+        scheduler: a copy of the script's scheduler.
+        event: its event.
+        arguments: its constructor arguments after its optimizer: to try another number, it is constructed again, unless
+            it consists of other schedulers. Without them, the number is the attribute of the same name.
     """
     found = constructor_call(type(scheduler), event)
     nodes = dict(arguments_by_name(type(scheduler), found[1])) if found is not None else {}
@@ -98,7 +98,7 @@ def settings_of_scheduler(scheduler: Any, event: Event, arguments: Arguments | N
 
 
 def _is_replaced(optimizer: Optimizer) -> bool:
-    """Whether a scheduler begins with other rates than the optimizer was given."""
+    """Whether a scheduler starts with other rates than the optimizer's."""
     return all(
         group.get("initial_lr", optimizer.defaults["lr"]) != optimizer.defaults["lr"]
         for group in optimizer.param_groups
@@ -106,7 +106,7 @@ def _is_replaced(optimizer: Optimizer) -> bool:
 
 
 def _bound(scheduler: Any, arguments: Arguments) -> dict[str, Any]:
-    """What a scheduler was constructed with, by name."""
+    """A scheduler's constructor arguments, by name."""
     bound = inspect.signature(type(scheduler)).bind(scheduler.optimizer, *arguments[0], **arguments[1])
     return dict(bound.arguments)
 
@@ -119,7 +119,7 @@ def _settings(
     places: Sequence[int],
     key: str | None = None,
 ) -> Iterator[Setting]:
-    """One of a number; of a tuple or a list, one of each of its numbers."""
+    """One setting for a number; for a tuple or a list, one for each of its numbers."""
     key = key or name
     containers = [one for one in containers if key in one]
     if isinstance(node, ast.Tuple | ast.List):
@@ -136,7 +136,7 @@ def _settings(
 
 
 def _groups_given(node: ast.expr | None, tree: ast.Module) -> list[dict[str, ast.expr]] | None:
-    """The settings of each group that has some of its own; None where the source does not list the groups."""
+    """The settings of each group with its own options; None if the source does not list the groups."""
     if isinstance(node, ast.Name):
         values = [one.value for one in ast.walk(tree) if isinstance(one, ast.Assign) and _sets(one, node.id)]
         node = values[0] if len(values) == 1 else None

@@ -1,4 +1,4 @@
-"""Expressions that a script makes of its options: ``args.lr``, ``args.epochs * len(train_loader)``."""
+"""Read expressions of a script's options: ``args.lr``, ``args.epochs * len(train_loader)``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs,
 }
 MOST_NAMES = 20
-"""Names that are looked up one behind the other."""
+"""The most names that are resolved in a chain."""
 
 Position = tuple[int, int]
 
@@ -33,10 +33,10 @@ class OptionExpression:
     """An expression of options, of lengths of loaders and of numbers.
 
     Attributes:
-        expression: in whose names there are only the script's options and its loaders.
-        value: that it had.
-        options: that it reads, by their names.
-        loaders: whose lengths it takes.
+        expression: the expression, whose names are only the script's options and its loaders.
+        value: the observed value.
+        options: the names of the options that it reads.
+        loaders: the loaders whose lengths it reads.
         places: where in the script these options are read.
     """
 
@@ -47,12 +47,12 @@ class OptionExpression:
     places: frozenset[Position]
 
     def at(self, options: Mapping[str, Any]) -> int | float:
-        """Its value with other options, where it takes no length of a loader."""
+        """Its value with other options, if it reads no loader's length."""
         value: int | float = _value(self.expression, options, {})
         return value
 
     def said(self, loaders: Mapping[str, str]) -> str:
-        """It as a written trainer has it, which calls the options ``args``.
+        """The expression in a written trainer, where the options are ``args``.
 
         Args:
             loaders: the script's name → the trainer's expression.
@@ -65,9 +65,9 @@ class OptionExpressions:
     """Reads such expressions in a script.
 
     Args:
-        tree: its source.
-        options: argparse's, as an observation has them.
-        loaders: its DataLoaders, as an observation has them.
+        tree: the script's source.
+        options: argparse's options, from an observation.
+        loaders: its DataLoaders, from an observation.
     """
 
     def __init__(self, tree: ast.Module, options: Sequence[Event], loaders: Sequence[Event]) -> None:
@@ -76,7 +76,7 @@ class OptionExpressions:
         self._set = _set_once(tree)
 
     def of(self, node: ast.expr) -> OptionExpression | None:
-        """What an expression is made of; None where it is no number, reads no option, or something else."""
+        """Read an expression; None if it is not a number, reads no option, or reads something else."""
         try:
             expression = self._written_out(node, MOST_NAMES)
             value = _value(expression, self._options, self._lengths)
@@ -95,7 +95,7 @@ class OptionExpressions:
         )
 
     def _written_out(self, node: ast.expr, depth: int) -> ast.expr:
-        """An expression with the values of names that are set once in their place."""
+        """An expression with names that are set once replaced by their values."""
         match node:
             case ast.Constant(int() | float()):
                 return node
@@ -117,7 +117,7 @@ class OptionExpressions:
 
 
 class _Else(Exception):
-    """An expression has something else in it."""
+    """An expression reads something else."""
 
 
 class _OfArgs(ast.NodeTransformer):
@@ -127,12 +127,12 @@ class _OfArgs(ast.NodeTransformer):
         self._options = options
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.Attribute:
-        """Of an option."""
+        """Rewrite an option."""
         return ast.Attribute(ast.Name("args", ast.Load()), node.attr, node.ctx) if node.attr in self._options else node
 
 
 def _set_once(tree: ast.Module) -> dict[str, ast.expr]:
-    """Names that a script sets at one place alone, by a plain assignment outside of all loops and conditions."""
+    """Names that a script sets exactly once, by a plain assignment outside of all loops and conditions."""
     stored = [one.id for one in ast.walk(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)]
     parameters = {one.arg for one in ast.walk(tree) if isinstance(one, ast.arg)}
     blocks = [tree.body, *(one.body for one in ast.walk(tree) if isinstance(one, Function))]

@@ -1,4 +1,4 @@
-"""What a written trainer takes from a script as it is, as a file: its options, its data, its epochs."""
+"""Write original.py, what a trainer copies from a script: its options, its data, its epochs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from port.scripts.writing.ranks_source import BESIDE, OF_RANK, together_source
 from port.scripts.writing.taken_statements import names_set
 
 TEXT = Template('''\
-"""The options, the data and the $course of $script: its own lines."""
+"""The options, the data and the $course of $script, copied from it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ $definitions
 
 
 def options() -> argparse.ArgumentParser:
-    """Those of $script."""
+    """The options of $script."""
     parser = argparse.ArgumentParser()
 $options
     return parser
@@ -39,15 +39,15 @@ $body
 $generators
 $inputs    return {$loaders}, $epochs$made
 $rates$together''')
-PLANNED = """Its batches, and its plan: what the original does in turn, with the rate where it sets that by hand.
+PLANNED = """Its batches, and its plan: the original's updates and evaluations in order, with the rate if set by hand.
 
-    An update is one of all its microbatches. The lines are those of the original's loop.
+    An update uses all its microbatches. The lines are copied from the original's loop.
     """
-NUMBERED = " And what gives each update its number."
+NUMBERED = " And a generator of each update's number."
 CALLABLE = ", Callable[[int], Iterable[Any]]"
 BATCHES = '''\
 class Batches:
-    """Batches that a function makes: all of them anew each time that they are gone through."""
+    """Batches that a function makes, again at each iteration over them."""
 
     def __init__(self, make):
         self.make = make
@@ -71,17 +71,17 @@ SWITCHES = {"StoreTrue": "store_true", "StoreFalse": "store_false", "Append": "a
 def original_source(
     loop: EpochLoop, script: str, options: Sequence[dict[str, Any]], inputs: Sequence[str] = (), ranks: int = 1
 ) -> str:
-    """The file's text, to be formatted.
+    """The file's unformatted text.
 
     Args:
-        loop: of the script.
-        script: its name.
-        options: that were observed.
-        inputs: the lines of a function that gives what an update is given of a batch.
-        ranks: in which the script is run: an update is of all their batches together.
+        loop: the script's loop.
+        script: the script's name.
+        options: the observed options.
+        inputs: the lines of a function that makes an update's inputs from a batch.
+        ranks: the number of processes of the script: an update uses all their batches together.
 
     Raises:
-        UsageError: an option cannot be said.
+        UsageError: an option cannot be written.
     """
     rows = loop.file.read_text("utf-8").splitlines()
     definitions = "\n".join(source_text(one, rows) for one in loop.taken.definitions)
@@ -106,7 +106,7 @@ def original_source(
         rates=_rates(loop),
         epochs=ast.unparse(loop.epochs),
         type=(", Callable[[Any], tuple[Any, ...]]" if inputs else "") + (CALLABLE if loop.numbers else ""),
-        told=(" And what is made in it of a batch." if inputs else "") + (NUMBERED if loop.numbers else ""),
+        told=(" And what it makes from a batch." if inputs else "") + (NUMBERED if loop.numbers else ""),
         inputs="".join(f"\n    {line}" for line in inputs) + "\n\n" if inputs else "",
         made=(", inputs" if inputs else "") + (f", {loop.numbers}" if loop.numbers else ""),
         together=together_source(name_of_data(loop), ranks) if ranks > 1 else "",
@@ -122,7 +122,7 @@ def _about(loop: EpochLoop) -> str:
 
 
 def name_of_data(loop: EpochLoop) -> str:
-    """The function's, which must not be that of something that is taken over."""
+    """The name of the function, which must not be a copied name."""
     taken = {name for one in [*loop.taken.definitions, *loop.taken.body] for name in names_set(one)}
     return "data" if "data" not in taken else "data_of_script"
 
@@ -133,7 +133,7 @@ def _rates(loop: EpochLoop) -> str:
     return RATES.substitute(
         args=loop.taken.options or "args",
         sent="float" if loop.hears else "None",
-        told=" It is sent what the evaluation behind an epoch found." if loop.hears else "",
+        told=" The result of each epoch's evaluation is sent to it." if loop.hears else "",
         body=textwrap.indent(loop.rates, "    "),
     )
 
@@ -142,13 +142,13 @@ def option_line(option: dict[str, Any]) -> str:
     """``parser.add_argument("--lr", type=float, default=0.1, help="…")``
 
     Raises:
-        UsageError: its type or its action is of the script's own.
+        UsageError: its type or its action is defined by the script.
     """
     kind, action = option["type"], option["action"]
     if kind not in (None, *TYPES) or action not in PLAIN or isinstance(option["default"], dict):
         what = f"type {kind}, action {action}, default {option['default']}"
         raise UsageError(
-            f"{place_of(option['where'])}: the option {option['name']} ({what}) is not written: say it by hand, and "
+            f"{place_of(option['where'])}: the option {option['name']} ({what}) is not written: write it by hand, and "
             "write the loop around train_step"
         )
     flags = option["flags"] or [option["name"]]
@@ -170,19 +170,19 @@ def option_line(option: dict[str, Any]) -> str:
 
 
 def _destination(flags: Sequence[str]) -> str:
-    """The name that argparse makes of flags."""
+    """The attribute name that argparse derives from flags."""
     long = [flag for flag in flags if flag.startswith("--")] or list(flags)
     return long[0].lstrip("-").replace("-", "_")
 
 
 def source_text(statement: ast.stmt, rows: Sequence[str]) -> str:
-    """A statement as the script has it, with the comment in front of it, at the left margin."""
+    """A statement's source in the script, with the comment above it, at the left margin."""
     decorators = getattr(statement, "decorator_list", [])
     begin = min([statement.lineno, *(one.lineno for one in decorators)]) - 1
     end = statement.end_lineno or statement.lineno
     behind = rows[end - 1].encode()[statement.end_col_offset :].decode().strip()
     if rows[begin].encode()[: statement.col_offset].strip() or (behind and not behind.startswith("#")):
-        return ast.unparse(statement)  # it shares its line with another
+        return ast.unparse(statement)  # it shares its line with another statement
     while begin and rows[begin - 1].strip().startswith("#") and not rows[begin - 1].startswith("#!"):
         begin -= 1
     return textwrap.dedent("\n".join(rows[begin:end]))

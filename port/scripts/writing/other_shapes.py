@@ -1,4 +1,4 @@
-"""Both sides compared where a script's options shape the model otherwise."""
+"""Compare both sides with other shapes of the model, set by a script's options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from port.scripts.writing.shaping import ShapingArgument
 
 TIME_LIMIT = 60.0
-"""Seconds for one comparison."""
+"""The time limit of one comparison, in seconds."""
 
 Values = Mapping[str, Mapping[str, Any]]
 """Model → argument of its constructor → value."""
@@ -26,14 +26,14 @@ Values = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class OtherShapes:
-    """Tries them.
+    """Tries other values of the options.
 
     Attributes:
         options: the values of the script's options.
-        translation: of the module from a batch to its loss.
-        construct: what constructs that module, given the arguments of its models that are others.
-        folder: that has train_step.py and model.py.
-        construction: of the written model.
+        translation: the translation of the module that computes the loss.
+        construct: constructs that module, with some of its models' arguments changed.
+        folder: the folder of train_step.py and model.py.
+        construction: the written model's construction.
     """
 
     options: Mapping[str, Any]
@@ -43,7 +43,7 @@ class OtherShapes:
     construction: ModelConstruction
 
     def proved(self, arguments: Sequence[ShapingArgument]) -> list[ShapingArgument]:
-        """Those arguments whose options may have other values: all of them at once, or else one by one."""
+        """The arguments whose options may have other values: all of them at once, or else one by one."""
         if self._agrees(arguments, smaller) or self._agrees(arguments, doubled):
             return [*arguments]
         if len(arguments) == 1:
@@ -64,17 +64,15 @@ class OtherShapes:
             if not proof.agrees:
                 return False
             self._check_optimized(values)
-        except (
-            Exception
-        ):  # at values that nobody gave it the script's own code may do anything: the options keep theirs
+        except Exception:  # the script's code may do anything at untested values: the options then stay fixed
             return False
         return True
 
     def _check_optimized(self, values: Values) -> None:
-        """See that the written optimizer has a place for each parameter of the model at other values.
+        """Check that the written optimizer covers each parameter of the model at other values.
 
         Raises:
-            Exception: its groups name parameters, and others are there; the error is optax's, or ours.
+            Exception: its groups name parameters, but the model has others; the error is optax's or port's.
         """
         import jax
         from flax import nnx
@@ -85,19 +83,19 @@ class OtherShapes:
             names = vars(sys.modules["model"])
 
             def state() -> Any:
-                model = eval(construction, {**names, "options": {"rngs": nnx.Rngs(0)}})  # our own source
+                model = eval(construction, {**names, "options": {"rngs": nnx.Rngs(0)}})  # source written by port
                 return written.create(model)[1]
 
             jax.eval_shape(state)
 
 
 def smaller(value: Any) -> Any:
-    """Another value of an option; what divides it goes on to do so where that can be."""
+    """A smaller value of an option, with the same divisors if possible."""
     if isinstance(value, int):
         return value // 2 if value > 2 and value % 2 == 0 else value + 1
     return value / 2 if value else 0.25
 
 
 def doubled(value: Any) -> Any:
-    """A larger one, if it is an integer."""
+    """A larger value, if it is an integer."""
     return value * 2 if isinstance(value, int) else smaller(value)

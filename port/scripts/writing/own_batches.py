@@ -1,7 +1,7 @@
-"""Batches that a script makes in its loop, without a DataLoader: a generator in the script's own lines.
+"""Write a generator of the batches that a script makes in its loop, without a DataLoader.
 
-Of the loop's lines those are taken that lead to what the step is given. Whether these are all is seen when it is run:
-its first batches must be those that the script had.
+It copies the loop's lines that lead to the inputs of a step. Running it shows whether these are enough: its first
+batches must equal the script's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from port.scripts.writing.taken_statements import (
 )
 
 TRAINING, EVALUATION = "training", "evaluation"
-"""Names of the generators; an evaluation may stand within a condition, which is known besides."""
+"""Names of the generators; an evaluation may be within a condition, which is found separately."""
 
 
 @dataclass
@@ -37,11 +37,11 @@ class OwnBatches:
     """A pass over batches that a script makes itself.
 
     Attributes:
-        text: of the generator.
-        call: of it, where the epochs are gone through: ``training(train_data)``.
-        needed: names that the generator needs from where it is defined, and its call.
-        nodes: what is taken into it.
-        begun: names that are set anew at each pass, before its first batch.
+        text: the generator's source.
+        call: its call, in the loop over the epochs: ``training(train_data)``.
+        needed: names that the generator needs where it is defined, and names that its call needs.
+        nodes: the statements in it.
+        begun: names that are reset at each pass, before its first batch.
     """
 
     text: str
@@ -52,7 +52,7 @@ class OwnBatches:
 
 
 def flattened_script(tree: ast.Module) -> ast.Module:
-    """A script's source without the guard of its own run, and without a ``try`` that only waits for Ctrl + C."""
+    """A script's source without its main guard, and without a ``try`` that only catches Ctrl + C."""
     tree.body = list(_flattened(tree.body))
     for one in tree.body:
         if isinstance(one, Function):
@@ -74,7 +74,7 @@ def _is_interrupt(handler: ast.ExceptHandler) -> bool:
 
 
 def loop_at(tree: ast.Module, where: Event) -> tuple[ast.For, Function | None]:
-    """The innermost ``for`` that a line is in, and the function that it stands in.
+    """The innermost ``for`` around a line, and the function that contains it.
 
     Raises:
         UsageError: there is none.
@@ -87,7 +87,7 @@ def loop_at(tree: ast.Module, where: Event) -> tuple[ast.For, Function | None]:
         loops = [one for one in inner if holds(one, where["line"])]
         if loops:
             return max(loops, key=lambda one: one.lineno), function
-    raise UsageError(f"{place_of(where)} is in no `for` of the script's own: call train_step with arrays of yours")
+    raise UsageError(f"{place_of(where)} is in no `for` of the script: call train_step with your own arrays")
 
 
 def own_batches(
@@ -103,15 +103,15 @@ def own_batches(
 
     Args:
         rows: the script's lines.
-        found: the loop, and the function that it stands in; None where that has the scope.
-        scope: the body that goes through the epochs.
-        epochs: its loop over them; None where the batches' loop is that.
-        where: the line at which the batch is there: its loss is computed.
-        expressions: by which the script has each part of a batch there.
-        name: the generator's, one of both.
+        found: the loop, and the function that contains it; None if that is the scope itself.
+        scope: the body with the loop over the epochs.
+        epochs: that loop; None if it is the loop over the batches.
+        where: the line at which the batch is complete: its loss is computed there.
+        expressions: the script's expression for each part of a batch there.
+        name: the generator's name, one of the two.
 
     Raises:
-        UsageError: the batches need what only the script's training has.
+        UsageError: the batches depend on the script's training.
     """
     loop, function = found
     block: Sequence[ast.stmt] = scope
@@ -121,7 +121,7 @@ def own_batches(
         block = epochs.body
     around = _statements_before(block, loop, (ast.With, ast.If) if name == EVALUATION else (ast.With,))
     if around is None:
-        raise UsageError(f"line {loop.lineno}: the loop over the batches stands within another one: write it by hand")
+        raise UsageError(f"line {loop.lineno}: the loop over the batches is within another one: write it by hand")
     around = around if block is not scope else []
     needed = {one for text in expressions for one in names_loaded(ast.parse(text, mode="eval").body)}
     line = where["line"]
@@ -152,7 +152,7 @@ def own_batches(
 def _statements_before(
     block: Sequence[ast.stmt], loop: ast.For, through: tuple[type[ast.stmt], ...]
 ) -> list[ast.stmt] | None:
-    """Those of a block, and of the ``with`` (or ``if``) in it that a loop is in; None where it is in something else."""
+    """The statements before a loop in a block, or in a ``with`` (or ``if``) of it; None if it is in something else."""
     before: list[ast.stmt] = []
     for one in block:
         if one is loop:
@@ -165,7 +165,7 @@ def _statements_before(
 
 
 def _arguments(scope: Sequence[ast.stmt], function: Function, parameters: Sequence[str]) -> tuple[list[str], set[str]]:
-    """What a scope's first call of a function gives for some of its parameters, and the names in that."""
+    """The arguments of a scope's first call of a function for some parameters, and the names in them."""
     names = [one.arg for one in function.args.args]
     for statement in scope:
         if isinstance(statement, Function | ast.ClassDef):
@@ -179,4 +179,4 @@ def _arguments(scope: Sequence[ast.stmt], function: Function, parameters: Sequen
                     return [ast.unparse(one) for one in values], {n for one in values for n in names_loaded(one)}
     if not parameters:
         return [], set()
-    raise UsageError(f"line {function.lineno}: how {function.name} is called is not seen: write the loop by hand")
+    raise UsageError(f"line {function.lineno}: no visible call of {function.name}: write the loop by hand")

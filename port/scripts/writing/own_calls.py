@@ -1,4 +1,4 @@
-"""Which calls of a script's are those of one of its own functions, and what they give for its parameters."""
+"""Find the calls of a script's own functions, and their arguments by parameter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def functions_of(tree: ast.Module) -> Iterator[tuple[Function, ast.ClassDef | None, str]]:
-    """The functions at a script's top, and the methods of classes there, with their class and their qualified name."""
+    """The top-level functions and methods of a script, with their class and qualified name."""
     for one in tree.body:
         if isinstance(one, Function):
             yield one, None, one.name
@@ -23,15 +23,15 @@ def functions_of(tree: ast.Module) -> Iterator[tuple[Function, ast.ClassDef | No
 
 
 def is_call_of(call: ast.Call, function: str, file: str) -> bool:
-    """Whether a call may be one of a function.
+    """Whether a call may call a function.
 
-    ``model.train()`` is none of a function ``train``, nor of ``Trainer.train`` where ``model`` is made as something
-    else; an object of which nothing is said may be anything.
+    ``model.train()`` does not call a function ``train``, nor ``Trainer.train`` if ``model`` is made as something else;
+    an object whose construction is unknown may be anything.
 
     Args:
-        call: of a script's.
-        function: its qualified name: ``train``, ``main.<locals>.train``, ``Trainer.fit``.
-        file: in which it stands.
+        call: a call in a script.
+        function: the function's qualified name: ``train``, ``main.<locals>.train``, ``Trainer.fit``.
+        file: the call's file.
     """
     outer, _, name = function.rpartition(".")
     owner = outer.rpartition(".")[2]
@@ -45,7 +45,7 @@ def is_call_of(call: ast.Call, function: str, file: str) -> bool:
 
 
 def _is_module(node: ast.expr, file: Path) -> bool:
-    """Whether it is said as a file's module is: ``engine`` of ``engine.train(…)``."""
+    """Whether an expression names a file's module: ``engine`` of ``engine.train(…)``."""
     name = file.parent.name if file.stem == "__init__" else file.stem
     match node:
         case ast.Name(last) | ast.Attribute(attr=last):
@@ -54,7 +54,7 @@ def _is_module(node: ast.expr, file: Path) -> bool:
 
 
 def may_be(node: ast.expr, owner: str, tree: ast.Module) -> bool:
-    """Whether an expression may be an object of a class, or the class itself; by all that its names are set to."""
+    """Whether an expression may be an instance of a class, or the class, by everything that its names are set to."""
     return _may_be(node, frozenset(family(owner, tree)), tree, frozenset())
 
 
@@ -71,7 +71,7 @@ def _may_be(node: ast.AST, classes: frozenset[str], tree: ast.Module, seen: froz
             made = _definitions(tree)[called]
             is_maker = any(isinstance(one, ast.Name) and one.id in classes for one in ast.walk(made))
             return called in classes or (is_maker and isinstance(made, Function))
-        case ast.Call(func, arguments):  # a library gives such an object only if it is given one
+        case ast.Call(func, arguments):  # a library returns such an object only if it takes one
             given = [*arguments, *(word.value for word in node.keywords)]
             given += [func.value] if isinstance(func, ast.Attribute) else []
             return any(_may_be(one, classes, tree, seen) for one in given if not isinstance(one, ast.Constant))
@@ -81,9 +81,9 @@ def _may_be(node: ast.AST, classes: frozenset[str], tree: ast.Module, seen: froz
 
 
 def family(owner: str, tree: ast.Module) -> list[str]:
-    """A class, and those of a script that inherit from it."""
+    """A class and its subclasses in a script."""
     found = [owner]
-    for one in found:  # it grows
+    for one in found:  # the list grows during iteration
         for name, made in _definitions(tree).items():
             bases = made.bases if isinstance(made, ast.ClassDef) else []
             if name not in found and any(isinstance(base, ast.Name) and base.id == one for base in bases):
@@ -104,7 +104,7 @@ def _imported(tree: ast.Module) -> set[str]:
 
 @cache
 def _values(tree: ast.Module) -> Mapping[str, list[ast.expr]]:
-    """What variables and attributes are set to, anywhere in a script."""
+    """All values that variables and attributes are set to in a script."""
     found: defaultdict[str, list[ast.expr]] = defaultdict(list)
     for one in ast.walk(tree):
         match one:
@@ -119,7 +119,7 @@ def _values(tree: ast.Module) -> Mapping[str, list[ast.expr]]:
 
 
 def set_by(target: ast.expr, value: ast.expr) -> list[tuple[str, ast.expr]]:
-    """The names and attributes that an assignment sets, each with its value; of ``a, b = c, d`` each its own."""
+    """The names and attributes that an assignment sets, each with its value; ``a, b = c, d`` is taken apart."""
     match target, value:
         case ((ast.Tuple(elts=targets) | ast.List(elts=targets)), (ast.Tuple(elts=values) | ast.List(elts=values))):
             if len(targets) == len(values) and not any(isinstance(one, ast.Starred) for one in (*targets, *values)):
@@ -133,13 +133,13 @@ def set_by(target: ast.expr, value: ast.expr) -> list[tuple[str, ast.expr]]:
 def given_for(
     name: str, call: ast.Call, function: Function, options: Collection[str], *, is_bound: bool = False
 ) -> ast.expr | None:
-    """What a call gives for a parameter, or its default; None where that is not seen.
+    """A call's argument for a parameter, or the default; None if it is not visible.
 
     Args:
-        name: the parameter's.
-        call: of the function.
+        name: the parameter's name.
+        call: a call of the function.
         function: its definition.
-        options: names of the script's options, which ``**vars(args)`` gives.
+        options: names of the script's options, which ``**vars(args)`` passes.
         is_bound: whether the first parameter is the object that it is called on.
     """
     arguments = function.args
@@ -155,7 +155,7 @@ def given_for(
     if name in words:
         return words[name]
     if plain < len(call.args) and name in by_place:
-        return None  # it may be among what the star gives
+        return None  # it may be among the unpacked arguments
     unpacked = [word.value for word in call.keywords if word.arg is None and is_named]
     if len(unpacked) > 1:
         return None
@@ -164,7 +164,7 @@ def given_for(
 
 
 def _unpacked(name: str, given: ast.expr, default: ast.expr | None, options: Collection[str]) -> ast.expr | None:
-    """What ``**given`` gives for a parameter."""
+    """The argument that ``**given`` passes for a parameter."""
     match given:
         case ast.Dict(keys, values) if all(isinstance(key, ast.Constant) for key in keys):
             said = {key.value: value for key, value in zip(keys, values, strict=True) if isinstance(key, ast.Constant)}
@@ -174,13 +174,13 @@ def _unpacked(name: str, given: ast.expr, default: ast.expr | None, options: Col
                 return default if options else None
             return ast.fix_missing_locations(ast.copy_location(ast.Attribute(holder, name, ast.Load()), given))
     if default is not None:
-        return None  # whether it holds one is not seen
+        return None  # whether it holds one is not known
     item = ast.Subscript(given, ast.Constant(name), ast.Load())
     return ast.fix_missing_locations(ast.copy_location(item, given))
 
 
 def option_names(tree: ast.Module) -> set[str]:
-    """The attributes that argparse gives a script's options."""
+    """The attributes of a script's options set by argparse."""
     found: set[str] = set()
     for call in ast.walk(tree):
         match call:

@@ -1,7 +1,7 @@
-"""A script's evaluation in its own lines: its loop, its sums and what it prints, around numbers that JAX computes.
+"""Copy a script's evaluation: its loop, its sums and what it prints, around numbers that JAX computes.
 
-Of the function that evaluates, what is computed with torch falls away: each number that leaves torch (``.item()``) is
-one that `measure` gives of a batch. What then nobody reads is left out, and the rest stays as it is.
+Torch computations in the evaluating function are removed: `measure` computes each number that leaves torch
+(``.item()``) for a batch. Statements that are then unused are dropped, and the rest stays unchanged.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from port.scripts.writing.taken_statements import called_name, calls_in, names_s
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 OURS = ("measure", "numbers")
-"""Names in the written function that are no names of the script's."""
+"""Names in the written function that do not come from the script."""
 
 
 @dataclass(frozen=True)
 class OwnEvaluation:
-    """A script's evaluation, as a function of what measures a batch and of the loader.
+    """A script's evaluation, as a function of ``measure`` and of the loader.
 
     Attributes:
         loader: the script's name for the loader.
-        more: other names that the function is given, each with what train.py has for it: "epoch" or "args".
+        more: the function's other arguments, each with train.py's expression for it: "epoch" or "args".
         statements: its body.
-        imports: what it needs of the script's imports and plain constants.
-        names: of the numbers that are taken of a batch, as a record has them.
-        lines: of the script that are taken over.
-        shown: what the caller calls what it returns; None where it returns nothing.
-        judged: which of its numbers is a loss; None where all only count, as an accuracy does.
+        imports: the script's imports and plain constants that it needs.
+        names: the names of a batch's numbers, as in a record.
+        lines: the script's lines that are copied.
+        shown: the caller's name for the result; None if it returns nothing.
+        judged: which of its numbers is a loss; None if all are counts, as in an accuracy.
         where: the script's line.
     """
 
@@ -79,19 +79,19 @@ def own_evaluation(
     epoch: str,
     models: Collection[str] = (),
 ) -> OwnEvaluation:
-    """Read it in the script's source.
+    """Read the evaluation from the script's source.
 
     Args:
         tree: the script.
         begun: a line of the loop over the evaluation's batches.
         taken: the numbers that leave torch for one batch.
-        loader: the script's name for the evaluation's loader, where its epochs begin.
-        options: the variable that holds the script's options, where there are any.
+        loader: the script's name for the evaluation's loader at the start of its epochs.
+        options: the variable that holds the script's options, if any.
         epoch: the variable that counts its epochs.
         models: its models and losses.
 
     Raises:
-        UsageError: it is not plain; says the line.
+        UsageError: it is too complex; the message names the line.
     """
     loop = loop_over_batches(tree, begun["line"])
     if loop is None:
@@ -103,7 +103,7 @@ def own_evaluation(
         (loop,) = [one for one in ast.walk(around) if isinstance(one, ast.For) and one.lineno == loop.lineno]
     block = _block_of(around.body, loop)
     if block is None:
-        raise UsageError(f"{place_of(begun)}: the loop over the evaluation's batches is no statement of a block")
+        raise UsageError(f"{place_of(begun)}: the loop over the evaluation's batches is not a statement of a block")
     place = next(number for number, one in enumerate(block) if one is loop)
     batch, loader = batch_of(loop, begun)
     known = {epoch: "epoch", **({options: "args"} if options else {})}
@@ -143,10 +143,10 @@ def own_evaluation(
 def _function_of(
     tree: ast.Module, loop: ast.For, begun: Event, loader: str
 ) -> tuple[ast.Module | _Definition, ast.Call | None]:
-    """What a loop stands in, and the call of that where it is a function that is given a loader to evaluate.
+    """The body around a loop, and its call if it is a function that takes a loader to evaluate.
 
     Raises:
-        UsageError: it is called so at several places.
+        UsageError: it is called for that at several places.
     """
     functions = [one for one in ast.walk(tree) if isinstance(one, Function) and any(n is loop for n in ast.walk(one))]
     if not functions or not any(one is loop for one in without_guards(functions[-1].body)):
@@ -159,7 +159,7 @@ def _function_of(
 
 
 def _block_of(body: Sequence[ast.stmt], loop: ast.For) -> list[ast.stmt] | None:
-    """The statements among which a loop stands, with those under a guard in its place."""
+    """The block that contains a loop, with guards unwrapped."""
     block = without_guards(body)
     if any(one is loop for one in block):
         return block
@@ -171,9 +171,9 @@ def _block_of(body: Sequence[ast.stmt], loop: ast.For) -> list[ast.stmt] | None:
 
 
 def _of_evaluation(behind: Sequence[ast.stmt], known: set[str], inside: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """Of the statements behind an evaluation that stands among others: those that go on with its sums alone.
+    """The statements after an evaluation within a larger body that only use its sums.
 
-    Where none of them shows the sums, the last gives them.
+    If none of them prints the sums, the last one returns them.
     """
     sums = [name for one in inside for name in dict.fromkeys(names_set(one))]
     found: list[ast.stmt] = []
@@ -191,7 +191,7 @@ def _of_evaluation(behind: Sequence[ast.stmt], known: set[str], inside: Sequence
 
 
 def _gives(statement: ast.stmt) -> set[str]:
-    """The names that an import or a constant of the script's top gives."""
+    """The names defined by a top-level import or constant."""
     match statement:
         case ast.Import() | ast.ImportFrom() | ast.Assign(value=ast.Constant()):
             return set(names_set(statement))
@@ -199,7 +199,7 @@ def _gives(statement: ast.stmt) -> set[str]:
 
 
 def _is_plain(statement: ast.stmt) -> bool:
-    """Whether it needs no torch, and no file that lies beside the script."""
+    """Whether it needs neither torch nor a file next to the script."""
     roots = []
     if isinstance(statement, ast.Import):
         roots = [one.name.partition(".")[0] for one in statement.names]
@@ -217,7 +217,7 @@ def _returns(statement: ast.stmt) -> bool:
 
 
 def _shown(tree: ast.Module, call: ast.Call) -> str:
-    """What the caller sets to what it is returned; "evaluation" where it sets nothing."""
+    """The caller's variable for the result; "evaluation" if there is none."""
     for one in ast.walk(tree):
         if isinstance(one, ast.Assign) and one.value is call:
             return ast.unparse(one.targets[0]).strip("()")

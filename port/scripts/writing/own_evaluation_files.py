@@ -1,4 +1,4 @@
-"""Writes evaluation.py, where a script evaluates in a function of its own by numbers of each batch."""
+"""Write evaluation.py, if a script evaluates in its own function by numbers of each batch."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class EvaluationWriter:
     Attributes:
         folder: where train_step.py is.
         script: the script's name.
-        observation: of it.
+        observation: the script's observation.
         seen: the numbers of its first evaluation.
-        copies: of its models.
-        source: of the path from a batch to its loss.
-        orders: of each input's axes in JAX.
+        copies: copies of its models.
+        source: the source of the path from a batch to its loss.
+        orders: the axis order of each input in JAX.
     """
 
     folder: Path
@@ -50,14 +50,14 @@ class EvaluationWriter:
     orders: Mapping[str, Sequence[int]]
 
     def write(self, loop: EpochLoop, epoch: str) -> OwnEvaluation:
-        """Write it, and give what train.py has to know of it.
+        """Write it, and return what train.py needs to know about it.
 
         Args:
-            loop: of the script.
+            loop: the script's loop.
             epoch: its variable that counts epochs.
 
         Raises:
-            UsageError: it is not plain; says why.
+            UsageError: it is too complex; the message says why.
         """
 
         batches = self.seen.batches
@@ -76,7 +76,7 @@ class EvaluationWriter:
                 check_numbers(module, batches[0], inputs)
             translation = port.translate(module, tuple(inputs.values()), name="evaluation", construct=construct)
             if translation.unwritten or translation.draws.get(False, ()):
-                raise UsageError("its model has what no pair speaks of, or draws")
+                raise UsageError("a part of its model has no pair, or draws random numbers")
             model = (self.folder / "model.py").read_text("utf-8")
             text = evaluation_file(translation, self.source, model, evaluation, self.script, self.orders)
             written.write_text(formatted(text), "utf-8")
@@ -86,7 +86,7 @@ class EvaluationWriter:
         return replace(evaluation, judged=judged)
 
     def numbers(self, evaluation: OwnEvaluation) -> tuple[dict[str, Any], ...]:
-        """The numbers as `WatchedOriginal` has them."""
+        """The numbers, in `WatchedOriginal`'s form."""
         taken = self.seen.batches[0].taken
         return tuple(
             {"name": name, "line": one.where["line"], "text": one.where["text"], "judged": place == evaluation.judged}

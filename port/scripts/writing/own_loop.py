@@ -1,4 +1,4 @@
-"""A script's loop that has no DataLoader: what a written trainer takes from it, in the script's own lines."""
+"""Read a script's loop without a DataLoader: what a written trainer copies from it."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from port.scripts.writing.taken_statements import (
 def own_loop_of(
     observation: Observation, expressions: Sequence[str], states: Sequence[str], *, takes_rate: bool
 ) -> tuple[EpochLoop, list[str]]:
-    """Read it in the script that was observed; returns it, and what of it is not taken over.
+    """Read the loop from the observed script; returns it, and remarks on what is left out.
 
     Args:
-        observation: of it.
-        expressions: by which the script has what a step is given.
-        states: what a step leaves for the next one.
+        observation: the script's observation.
+        expressions: the script's expressions for the inputs of a step.
+        states: the values that a step carries to the next one.
         takes_rate: whether the script sets the learning rate by hand.
 
     Raises:
-        UsageError: it is not plain; with the line, and what to write.
+        UsageError: it is not a plain loop; the message has the line, and what to write.
     """
     where = _called_at(observation.steps[0])
     file = Path(where["file"])
@@ -68,7 +68,7 @@ def own_loop_of(
             needed |= held_out.needed
             others += held_out.nodes
         except UsageError as error:
-            remarks.append(f"the evaluation is not taken over: {error}")
+            remarks.append(f"the evaluation is left out: {error}")
     rates, hears = "", False
     if takes_rate:
         update = next(one for one in observation.steps[0] if one["event"] == "update")
@@ -81,7 +81,7 @@ def own_loop_of(
         others += nodes
         needed |= lacking
         if hears:
-            remarks.append(f"the rate follows from what train.py's own evaluation finds: {place_of(evaluated)}")
+            remarks.append(f"the rate follows from the result of train.py's own evaluation: {place_of(evaluated)}")
     before = [one for one in scope if one.lineno < (epochs or loop).lineno]
     iterated: ast.expr = epochs.iter if epochs is not None else ast.parse("range(1)", mode="eval").body
     also = {name for one in others for name in _loaded(one)}
@@ -100,10 +100,10 @@ def own_loop_of(
 
 
 def _called_at(step: Sequence[Event]) -> dict[str, Any]:
-    """The line of a step's first call of a model: what it is given is there."""
+    """The line of a step's first call of a model, where its inputs are set."""
     found = next((one["where"] for one in step if _is_model(one)), None)
     if found is None:
-        raise UsageError("no model is called in a line of the script's own: call train_step with arrays of yours")
+        raise UsageError("no model is called in a line of the script: call train_step with your own arrays")
     return dict(found)
 
 
@@ -112,7 +112,7 @@ def _is_model(event: Event) -> bool:
 
 
 def _scope(tree: ast.Module, loop: ast.For, where: dict[str, Any]) -> tuple[Sequence[ast.stmt], ast.For | None]:
-    """The body that goes through the epochs, and its loop over them; None where there is none.
+    """The body with the loop over the epochs, and that loop; None if there is none.
 
     Raises:
         UsageError: there is no such body.
@@ -127,10 +127,10 @@ def _scope(tree: ast.Module, loop: ast.For, where: dict[str, Any]) -> tuple[Sequ
             if isinstance(statement, ast.For) and is_range:
                 return body, statement
             raise UsageError(
-                f"line {statement.lineno} goes through the epochs otherwise than by `for … in range(…)`: write the "
-                "loop around train_step"
+                f"line {statement.lineno} does not loop over the epochs with `for … in range(…)`: write the loop "
+                "around train_step"
             )
-    raise UsageError(f"{place_of(where)}: the loop over the epochs is not seen: write it around train_step")
+    raise UsageError(f"{place_of(where)}: the loop over the epochs was not found: write it around train_step")
 
 
 def _loaded(node: ast.AST) -> set[str]:

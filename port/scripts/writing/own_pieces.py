@@ -1,4 +1,4 @@
-"""A written trainer around batches that the script makes itself: what is carried over, and rates set by hand."""
+"""Source pieces of a trainer around batches that the script makes itself: carried states, and rates set by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from textwrap import indent
 from port.scripts.writing.trainer_facts import TrainerFacts
 
 REPLAYED = """\
-                for _ in training:  # its generators are then where they were
+                for _ in training:  # brings its generators to the same state
                     pass
 """
 
@@ -20,12 +20,12 @@ for _ in range(step):
 
 
 def own_pieces(facts: TrainerFacts) -> dict[str, str]:
-    """What there is of a loop whose rate is set by hand, and of one that carries something over."""
+    """The pieces for a loop whose rate is set by hand, and for one that carries states."""
     names = ["data" if facts.data == "data" else f"{facts.data} as data", "options"]
     first = ""
     if facts.states:
         first = f"FIRST = {tuple(map(tuple, facts.first))!r}\n"
-        first += f'"""The shapes of {", ".join(facts.states)}, which are zeros where a pass begins."""\n'
+        first += f'"""The shapes of {", ".join(facts.states)}, which are zeros at the start of a pass."""\n'
         first += f"FIRST_EVALUATED = {tuple(map(tuple, facts.first_evaluated))!r}\n" if facts.evaluation else ""
     schedule, next_rate = "", ""
     if facts.hears:
@@ -52,5 +52,5 @@ def own_pieces(facts: TrainerFacts) -> dict[str, str]:
         "hearing": ", found: list[float]" if facts.hears else "",
         "heard": ', "found": np.array(found)' if facts.hears else "",
         "remembered": '        found = [float(one) for one in kept["found"]]\n' if facts.hears else "",
-        "listening": "    found: list[float] = []  # what each evaluation found\n" if facts.hears else "",
+        "listening": "    found: list[float] = []  # the result of each evaluation\n" if facts.hears else "",
     }

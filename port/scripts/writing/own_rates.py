@@ -1,4 +1,4 @@
-"""A learning rate that a script sets by hand between its epochs: a generator of it, in the script's own statements."""
+"""Write a generator of a learning rate that a script sets by hand between its epochs, from the script's statements."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from port.scripts.writing.own_calls import is_call_of
 from port.scripts.writing.taken_statements import calls_in, gives_options, names_loaded, names_set, runs, targets_of
 
 SENT = "found_by_evaluation"
-"""What the generator calls an evaluation's result until the script's own statement takes it."""
+"""The generator's name for an evaluation's result, until the script's statement takes it."""
 
 
 def rate_expression(update: Event) -> ast.expr:
-    """By which a script has the rate of ``p.add_(p.grad, alpha=-lr)``.
+    """The script's expression for the rate in ``p.add_(p.grad, alpha=-lr)``.
 
     Raises:
         UsageError: it has another form.
@@ -33,7 +33,7 @@ def rate_expression(update: Event) -> ast.expr:
                 return value
             case value if update["function"].endswith("sub_"):
                 return value
-    raise UsageError(f"{place_of(where)}: the rate of this update is not seen: compute it before each train_step")
+    raise UsageError(f"{place_of(where)}: the rate of this update is not visible: compute it before each train_step")
 
 
 def rates_source(
@@ -44,25 +44,25 @@ def rates_source(
     evaluates: Event | None,
     models: set[str],
 ) -> tuple[str, bool, list[ast.AST], set[str]]:
-    """The generator's body; whether it is sent what an evaluation found; what it takes of the script, and needs of it.
+    """The generator's body; whether it is sent the evaluations' results; its statements of the script, and its needs.
 
-    It gives the rate where the epoch trains, and once more behind the last epoch.
+    It yields the rate where the epoch trains, and once more after the last epoch.
 
     Args:
-        scope: the body that goes through the epochs.
-        epochs: its loop.
-        rate: by which the script has it.
+        scope: the body with the loop over the epochs.
+        epochs: that loop.
+        rate: the script's expression for the rate.
         training: a line of the loop over the batches.
-        evaluates: the line of the evaluation; None where there is none.
+        evaluates: the line of the evaluation; None if there is none.
         models: names of the script's models.
 
     Raises:
-        UsageError: it depends on what else the loop computes.
+        UsageError: it depends on other computations of the loop.
     """
     said = ast.unparse(rate)
     needed = set(names_loaded(rate))
     size = 0
-    while size != len(needed):  # what is set at an epoch's end is needed at the next one's begin
+    while size != len(needed):  # names set at an epoch's end may be needed at the start of the next one
         size = len(needed)
         inside = _leading_to(epochs.body, needed, evaluates)
     found = [one for one in inside if _finds(one, evaluates)]
@@ -96,7 +96,7 @@ def rates_source(
 
 
 def _leading_to(statements: Sequence[ast.stmt], needed: set[str], evaluates: Event | None) -> list[ast.stmt]:
-    """Of some statements what sets names that are needed, without what else stands beside it."""
+    """The statements that set needed names, without their other effects."""
     found: list[ast.stmt] = []
     for statement in reversed(statements):
         if not set(names_set(statement)) & needed or gives_options(statement):

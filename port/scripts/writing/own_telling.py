@@ -1,7 +1,8 @@
-"""What a script prints while it trains, and where it leaves its loop, in its own lines: its sums, losses, names.
+"""Copy what a script prints while it trains, and where it leaves its loop: its sums, losses, names.
 
-Only what reads the loss, counts and options is taken over; what reads a tensor, an optimizer or a clock is left to a
-person. A sum stays on the device until it is printed: ``total += loss.item()`` adds without waiting for the update.
+Only statements that read the loss, counts and options are copied; those that read a tensor, an optimizer or a clock are
+left to the user. A sum stays on the device until it is printed: ``total += loss.item()`` adds without waiting for the
+update.
 """
 
 from __future__ import annotations
@@ -14,26 +15,26 @@ from dataclasses import dataclass
 from port.scripts.events import Event
 from port.scripts.writing.evaluation_lines import arguments_of, without_guards
 from port.scripts.writing.own_calls import Function, is_call_of
+from port.scripts.writing.reported_statements import WrittenNames, jumps_in, prints_in, reads_of, reduced, written
 from port.scripts.writing.taken_statements import names_set, runs
-from port.scripts.writing.told_statements import WrittenNames, jumps_in, prints_in, reads_of, reduced, written
 
 PHASES = ("begun", "first", "each", "before", "after")
-"""Before a pass, before each update, behind it, behind the pass, behind the evaluation."""
+"""Before a pass, before each update, after it, after the pass, after the evaluation."""
 
 
 @dataclass(frozen=True)
 class OwnTelling:
-    """Statements of a script, with the names of the written loop.
+    """Statements of a script, in the names of the written loop.
 
     Attributes:
-        begun: before a pass: sums that begin at 0.
-        first: before each update: where a batch, or the rest of a pass, is left out.
-        each: behind each update.
-        before: behind a pass, before the evaluation.
-        after: behind the evaluation.
-        evaluated: what the evaluation's result is called there; None where nothing reads it.
-        lines: of the script that are taken over.
-        attributes: that these read, each by its line and column.
+        begun: before a pass: sums that start at 0.
+        first: before each update: where a batch, or the rest of a pass, is skipped.
+        each: after each update.
+        before: after a pass, before the evaluation.
+        after: after the evaluation.
+        evaluated: the name of the evaluation's result there; None if nothing reads it.
+        lines: the script's lines that are copied.
+        attributes: the attributes that these read, each by its line and column.
         tells: whether anything is printed.
     """
 
@@ -50,11 +51,11 @@ class OwnTelling:
 
 @dataclass(frozen=True)
 class UpdateLines:
-    """Where a script's update is.
+    """The lines of a script's update.
 
     Attributes:
-        computes: what leads to the loss.
-        changes: what moves weights, averages and schedules.
+        computes: the lines that lead to the loss.
+        changes: the lines that change weights, averages and schedules.
     """
 
     computes: Sequence[Event]
@@ -63,12 +64,12 @@ class UpdateLines:
 
 @dataclass(frozen=True)
 class WrittenEvaluation:
-    """The evaluation as the written loop has it.
+    """The evaluation in the written loop.
 
     Attributes:
-        where: a line of it in the script.
-        lines: of the script that are taken over with it.
-        names: of what it gives; empty where it gives nothing, or not in every epoch.
+        where: its line in the script.
+        lines: the script's lines that are copied with it.
+        names: the names of its results; empty if it returns nothing, or not in every epoch.
     """
 
     where: Event
@@ -78,7 +79,7 @@ class WrittenEvaluation:
 
 @dataclass
 class _Taken:
-    """A statement that is taken over: where, as the written loop has it, what it sets, and what it reads."""
+    """A copied statement: its place and text in the written loop, what it sets, and what it reads."""
 
     phase: str
     statement: ast.stmt
@@ -92,7 +93,7 @@ class _Taken:
 
     @property
     def is_needed(self) -> bool:
-        """Whether it is there for itself, and not for what reads what it sets."""
+        """Whether it is needed for its own effect, not only for the names that it sets."""
         return self.tells or jumps_in(self.statement)
 
     @property
@@ -114,16 +115,16 @@ def own_telling(
     evaluation: WrittenEvaluation | None,
     file: str,
 ) -> OwnTelling | None:
-    """What a script's loop prints, and where it is left; None where nothing of that can be taken over.
+    """What a script's loop prints, and where it is left; None if nothing of that can be copied.
 
     Args:
         tree: the script.
         epoch: the statements of one epoch.
         batches: the loop over training's batches.
-        update: that is made of each.
-        names: of the script and of the written loop.
-        evaluation: None where none is taken over.
-        file: the script's.
+        update: the lines of the update made from each batch.
+        names: the names in the script and in the written loop.
+        evaluation: the evaluation; None if none is copied.
+        file: the script's file.
     """
     reader = _Reader(tree, batches, update, names, evaluation, file)
     reader.read(epoch)
@@ -146,7 +147,7 @@ def own_telling(
 
 
 def _needed(found: Sequence[_Taken]) -> list[_Taken]:
-    """What is told, where the loop is left, and the sums that lead there."""
+    """The statements that print or leave the loop, and the sums that they read."""
     needed = {name for one in found if one.is_needed for name in one.reads}
     while True:
         more = {name for one in found if one.sets & needed for name in one.reads}
@@ -156,7 +157,7 @@ def _needed(found: Sequence[_Taken]) -> list[_Taken]:
 
 
 class _Reader:
-    """Goes through an epoch, and takes what reads nothing but known names."""
+    """Reads an epoch, and copies the statements that read only known names."""
 
     def __init__(
         self,
@@ -174,7 +175,7 @@ class _Reader:
         self.found: list[_Taken] = []
 
     def read(self, block: Sequence[ast.stmt]) -> None:
-        """The statements of a block, one after another."""
+        """Read the statements of a block in order."""
         for one in without_guards(block):
             called = self._function_called(one)
             if one is self._batches:
@@ -190,7 +191,7 @@ class _Reader:
                 self._take(one)
 
     def _read_batches(self) -> None:
-        """The loop over the batches, which may be left before an update or behind it, and not within."""
+        """Read the loop over the batches, which may be left before an update or after it, but not within."""
         body = without_guards(self._batches.body)
         begins = [place for place, one in enumerate(body) if any(runs(one, line) for line in self._update.computes)]
         ends = [place for place, one in enumerate(body) if any(runs(one, line) for line in self._update.changes)]
@@ -213,7 +214,7 @@ class _Reader:
         return statement.lineno in self._evaluation.lines or runs(statement, self._evaluation.where)
 
     def _function_called(self, statement: ast.stmt) -> tuple[Function, ast.Call] | None:
-        """The function that has the loop over the batches, where a statement is its call."""
+        """The function that has the loop over the batches, if a statement calls it."""
         if not isinstance(statement, ast.Expr | ast.Assign) or not isinstance(statement.value, ast.Call):
             return None
         for one in self._tree.body:
@@ -222,7 +223,7 @@ class _Reader:
         return None
 
     def _read_function(self, statement: ast.stmt, function: Function, call: ast.Call) -> None:
-        """What a function tells, with what its call gives; what it returns has its caller's name behind it."""
+        """Read what a function prints, with its call's arguments; its result gets the caller's name afterwards."""
         outer = self._known
         given = arguments_of(function, call)
         passed = {
@@ -238,20 +239,20 @@ class _Reader:
         self._known = outer | {name: said for name, said in self._known.items() if name not in given}
 
     def _take(self, statement: ast.stmt) -> None:
-        """Keep a sum, or what is printed."""
+        """Keep a sum, or a print."""
         is_sum = isinstance(statement, ast.Assign | ast.AugAssign)
         kept = statement if is_sum else reduced(statement, ast.Expr)
         if not self._keep(kept):
             self._forget(names_set(statement))
 
     def _forget(self, names: Collection[str]) -> None:
-        """What is set in a statement that is not taken over is not known any more."""
+        """Drop names set by a statement that is not copied: they are no longer known."""
         self._known = {name: one for name, one in self._known.items() if name not in names}
 
     def _keep(
         self, statement: ast.stmt | None, *, known: Mapping[str, str] | None = None, phase: str | None = None
     ) -> bool:
-        """Keep a statement if all that it reads is known; what it sets is known then, and is not where it is left."""
+        """Keep a statement if it reads only known names; the names that it sets are known if it is kept, else not."""
         if statement is None:
             return False
         sets = set(names_set(statement))
@@ -263,6 +264,6 @@ class _Reader:
             self._forget(sets)
             return False
         self.found.append(_Taken(phase or self._phase, statement, text, sets, reads))
-        # What is set under a condition may not be set.
+        # A name set under a condition may be unset.
         self._known |= {name: one for name, one in said.items() if name in known or not isinstance(statement, ast.If)}
         return True

@@ -1,4 +1,4 @@
-"""Writes train.py and original.py around an update whose batches the script makes itself, without a DataLoader."""
+"""Write train.py and original.py around an update whose batches the script makes itself, without a DataLoader."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ def write_own_trainer(
     observed: Sequence[Mapping[str, torch.Tensor]],
     names: Sequence[str],
 ) -> list[str]:
-    """Write them, and see that they give the script's own batches; returns what a person has to know of them.
+    """Write them, and check that they give the script's batches; returns remarks for the user.
 
     Args:
-        folder: where train_step.py is.
-        observation: of the script.
-        source: of the path from a batch to its loss.
-        step: what train_step.py says.
-        orders: of each input's axes in JAX.
-        observed: what each watched step was given.
-        names: of the calls from a batch to its loss.
+        folder: the folder of train_step.py.
+        observation: the script's observation.
+        source: the source of the path from a batch to its loss.
+        step: the facts of train_step.py.
+        orders: the axis order of each input in JAX.
+        observed: the inputs of each watched step.
+        names: the names of the calls from a batch to its loss.
 
     Raises:
-        UsageError: the script's loop is not plain; says the line, and what to write.
+        UsageError: the script's loop is too complex; the message has the line, and what to write.
     """
     inputs = [name for name in source.inputs if name not in source.states]
-    told = dict(zip(source.inputs, source.told, strict=True))
+    told = dict(zip(source.inputs, source.descriptions, strict=True))
     where = observation.steps[0][0]["where"]
     if step.microbatches > 1:
-        raise UsageError(f"an update is of {step.microbatches} batches that the loop makes: write the loop by hand")
+        raise UsageError(f"an update uses {step.microbatches} batches that the loop makes: write the loop by hand")
     expressions = [told[name].get("expression") for name in inputs]
     if missing := [name for name, said in zip(inputs, expressions, strict=True) if said is None]:
         raise UsageError(
-            f"{missing[0]}, which train_step is given, has no name in the loop (that begins at {place_of(where)}): "
-            "name it, or write its making and call train_step with arrays"
+            f"{missing[0]}, an input of train_step, has no name in the loop (which begins at {place_of(where)}): name "
+            "it, or write the code that makes it and call train_step with arrays"
         )
     loop, remarks = own_loop_of(
         observation, [str(one) for one in expressions], source.states, takes_rate=step.takes_rate
@@ -63,14 +63,14 @@ def write_own_trainer(
     check_names(loop)
     first = {name: observed[0][name] for name in source.states}
     if any(bool(value.any()) for value in first.values()):
-        raise UsageError(f"{', '.join(first)} begin with other numbers than zeros: write the loop around train_step")
+        raise UsageError(f"{', '.join(first)} do not start at zero: write the loop around train_step")
     evaluated = _first_evaluated(observation, observed, source) if "evaluation" in loop.loaders else None
     if evaluated is None and loop.loaders.pop("evaluation", None) is not None:
-        remarks.append("the evaluation is not taken over: what it carries over is not seen")
+        remarks.append("the evaluation is left out: the states that it carries were not seen")
     elif evaluated is None and observation.evaluation and not remarks:
-        remarks.append(f"{place_of(observation.evaluation[0]['where'])}: the evaluation is not taken over")
+        remarks.append(f"{place_of(observation.evaluation[0]['where'])}: the evaluation is left out")
     if loop.hears and evaluated is None:
-        raise UsageError("the rate follows from an evaluation that is not taken over: write the loop around train_step")
+        raise UsageError("the rate follows from an evaluation that is left out: write the loop around train_step")
     like = {
         name: next(one for one in inputs if one != name and observed[0][one].shape == observed[0][name].shape)
         for name in inputs
@@ -117,7 +117,7 @@ def write_own_trainer(
 def _first_evaluated(
     observation: Observation, observed: Sequence[Mapping[str, torch.Tensor]], source: LossSource
 ) -> list[tuple[int, ...]] | None:
-    """The shapes of what an evaluation carries over, where it begins; None where they are not seen."""
+    """The shapes of an evaluation's carried states at its start; None if they were not seen."""
     training, held_out = (_model_call(events) for events in (observation.steps[0], observation.evaluation))
     if training is None or held_out is None:
         return None

@@ -1,4 +1,4 @@
-"""Options that a function of the script's own parses: ``args = get_args()`` as the function's statements."""
+"""Inline a script's function that parses options: ``args = get_args()`` becomes the function's statements."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from port.scripts.writing.taken_statements import called_name, calls_in
 
 
 def with_options_parsed(tree: ast.Module) -> ast.Module:
-    """A script's source with the statements of such a function in the place of its call.
+    """A script's source with the call of such a function replaced by its statements.
 
-    What it does to the options besides, ``args.cuda = not args.no_cuda``, is then among the lines before the data.
+    Its other changes to the options, ``args.cuda = not args.no_cuda``, are then among the lines before the data.
     """
     functions = {one.name: one for one in tree.body if isinstance(one, Function) and _parsed(one) is not None}
     if functions:
@@ -35,12 +35,12 @@ def _in_place(statement: ast.stmt, functions: dict[str, Function]) -> Sequence[a
     if isinstance(value, ast.Name) and value.id == name:
         return before
     given = ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], value), statement)
-    given.col_offset += 1  # its source is not what the file has there
+    given.col_offset += 1  # the file has other source there
     return [*before, ast.fix_missing_locations(given)]
 
 
 def _parsed(function: Function) -> ast.expr | None:
-    """What a function gives that parses options and gives these: a call of parse_args, or their name."""
+    """The expression that an option-parsing function returns: a call of parse_args, or the options' name."""
     last = function.body[-1]
     value = last.value if isinstance(last, ast.Return) else None
     returns = [one for one in ast.walk(function) if isinstance(one, ast.Return)]

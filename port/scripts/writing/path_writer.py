@@ -1,4 +1,4 @@
-"""The calls of a path as statements of a torch module, under the script's own names."""
+"""Write the calls of a path as statements of a torch module, under the script's names."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from port.scripts.writing.said_in_source import attribute, defaults_of, index_of
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "__pow__": "**"}
 REFLECTED = {"__rsub__": "-", "__rtruediv__": "/", "__rdiv__": "/", "__rpow__": "**"}
 MOVES = {"torch.Tensor.to", "torch.Tensor.cuda", "torch.Tensor.cpu", "torch.amp.GradScaler.scale"}
-"""Calls that only take a batch to its device, or scale a loss for its gradients' sake, are left out."""
+"""Calls left out: they only move a batch to its device, or scale a loss for its gradients."""
 
 RESERVED = {
     *("self", "F", "nn", "torch", "graphdef", "graphdefs", "masks", "model", "params", "rest", "state", "jax", "optax"),
     *("evaluated", "gradients", "joined", "moved", "only", "opt_state", "trained", "updates"),
 }
-"""Names that the module, or train_step around it, has for something else."""
+"""Names that the module, or train_step around it, already uses."""
 
 Varying = frozenset[tuple[int, int]]
 Said = Mapping[tuple[int, int], str]
@@ -33,20 +33,20 @@ NOTHING: Said = {}
 
 
 class PathWriter:
-    """Names for what the calls of a path give and are given.
+    """Assigns names to the inputs and outputs of a path's calls.
 
     Attributes:
-        calls: those that are written, in their order.
+        calls: the calls that are written, in order.
         inputs: name → value.
-        told: name → where it is from.
+        descriptions: name → where it comes from.
         modules: names of the script's modules.
 
     Args:
-        path: of a loss.
+        path: the path to a loss.
         varying: numbers that are inputs.
-        ends: the numbers of the calls whose results are wanted; the last one's, if not given.
-        said: what the script calls these numbers, by their places.
-        trains: whether gradients go through all but what the script computes without them.
+        ends: the numbers of the calls whose results are wanted; by default the last call.
+        said: the script's names for the varying numbers, by index.
+        trains: whether gradients flow through everything except what the script computes without gradients.
     """
 
     def __init__(
@@ -63,21 +63,21 @@ class PathWriter:
         self._numbers, self._lengths = path.numbers, path.lengths
         self._states = tuple(path.states)
         self._places = {call.number: place for place, call in enumerate(path.calls)}
-        self._count = 0  # numbers among the arguments of the call that is being written
+        self._count = 0  # numbers among the current call's arguments so far
         self._all = {call.number: call for call in path.calls}
         needed = needed_calls(path.calls, outside(path.calls, path.lengths), ends)
         self.calls = [call for call in path.calls if call.number in needed and call.name not in MOVES]
         self.inputs: dict[str, torch.Tensor] = {}
-        self.told: dict[str, dict[str, Any]] = {}
+        self.descriptions: dict[str, dict[str, Any]] = {}
         self.modules: list[str] = []
         self._names: dict[int, str] = {}
         self._input_names: dict[Any, str] = {}
 
     def statements(self) -> list[str]:
-        """All of them, in their order; numbers, and then what is carried over, stand last among the inputs."""
+        """All statements, in order; among the inputs, numbers come last but for carried states."""
         written = [self.statement(call) for call in self.calls]
         others = [name for name in self.inputs if name not in self._states]
-        others.sort(key=lambda name: bool(self.told[name].get("number")))
+        others.sort(key=lambda name: bool(self.descriptions[name].get("number")))
         self.inputs = {name: self.inputs[name] for name in [*others, *self._states]}
         return written
 
@@ -89,11 +89,11 @@ class PathWriter:
         return f"{self._names[call.number]} = {written}"
 
     def name(self, number: int) -> str:
-        """The variable that holds what a call gave."""
+        """The variable that holds a call's result."""
         return self._names[number]
 
     def part(self, number: int, path: str | None) -> str:
-        """A part of what a call gave."""
+        """A part of a call's result."""
         return part_of(self._names[number], path)
 
     def _expression(self, call: Computation) -> str:
@@ -123,7 +123,7 @@ class PathWriter:
             return f"{given[0]}.{method}({', '.join([*given[1:], *options])})"
         if not call.name.startswith("torch."):
             raise UsageError(
-                f"{place_of(call.where)}: {call.name} is a function of the script's own, and is not written"
+                f"{place_of(call.where)}: {call.name} is a function of the script, which port does not write"
             )
         function = call.name.replace("torch.nn.functional.", "F.")
         return f"{function}({', '.join([*given, *options])})"
@@ -149,7 +149,7 @@ class PathWriter:
                 said = self._said.get((self._places[call.number], self._count - 1))
                 name = self._free(said if said is not None and said.isidentifier() else "number")
                 self.inputs[name] = torch.tensor(float(value))
-                self.told[name] = {"number": True, "expression": said}
+                self.descriptions[name] = {"number": True, "expression": said}
                 return name
             return said_number(value)
         if isinstance(value, dict):
@@ -159,11 +159,11 @@ class PathWriter:
         if isinstance(value, torch.device):
             return repr(str(value))
         raise UsageError(
-            f"{place_of(call.where)}: an argument of {call.name} is {type(value).__name__}, and no source says it"
+            f"{place_of(call.where)}: an argument of {call.name} is {type(value).__name__}, which has no source form"
         )
 
     def _length(self, call: Computation, place: int) -> str | None:
-        """A number that the script's line reads off a tensor: of another batch it is another one."""
+        """A number that the script reads from a tensor's shape; it differs for other batches."""
         known = {*self._names.values(), *self.inputs}
         texts = self._numbers.get(call.number, {}).get(place, frozenset())
         said = min((text for text in texts if tensor_of_length(text) in known), key=len, default=None)
@@ -173,35 +173,38 @@ class PathWriter:
         return f"{self._tensor(axis.tensor)}.size({axis.number})" if said is None and axis and is_known else said
 
     def _tensor(self, given: PathTensor) -> str:
-        if "parameter" in given.told:
-            root, *rest = given.told["parameter"].split(".")
+        if "parameter" in given.description:
+            root, *rest = given.description["parameter"].split(".")
             if root not in self.modules:
                 self.modules.append(root)
             return attribute(["self", root, *rest])
         given = self._before_moves(given)
         if given.call is not None and given.call in self._names:
-            return part_of(self._names[given.call], given.told.get("output"))
+            return part_of(self._names[given.call], given.description.get("output"))
         return self._input(given)
 
     def _before_moves(self, given: PathTensor) -> PathTensor:
-        """A tensor as it was before it was moved to a device."""
+        """A tensor before it was moved to a device."""
         while given.call is not None and (call := self._all.get(given.call)) is not None and call.name in MOVES:
             (given,) = given_in(call.live)[:1]
         return given
 
     def _input(self, given: PathTensor) -> str:
         key = _key(given)
-        if given.told.get("state") in self._states:
+        if given.description.get("state") in self._states:
             assert given.value is not None
-            self.inputs[given.told["state"]], self.told[given.told["state"]] = given.value, given.told
-            return str(given.told["state"])
+            self.inputs[given.description["state"]], self.descriptions[given.description["state"]] = (
+                given.value,
+                given.description,
+            )
+            return str(given.description["state"])
         if key not in self._input_names:
-            name = given.variable or given.told.get("variable") or given.told.get("part") or ""
-            kind = "batch" if "batch" in given.told else "given"
+            name = given.variable or given.description.get("variable") or given.description.get("part") or ""
+            kind = "batch" if "batch" in given.description else "given"
             self._input_names[key] = self._free(name if name.isidentifier() else f"{kind}_{len(self.inputs)}")
             assert given.value is not None
             self.inputs[self._input_names[key]] = given.value
-            self.told[self._input_names[key]] = {**given.told, "expression": given.expression}
+            self.descriptions[self._input_names[key]] = {**given.description, "expression": given.expression}
         return self._input_names[key]
 
     def _free(self, name: str) -> str:
@@ -213,5 +216,11 @@ class PathWriter:
 
 
 def _key(given: PathTensor) -> tuple[Any, ...]:
-    """What an input is known by."""
-    return given.call, given.told.get("output"), given.told.get("batch"), given.told.get("part"), given.variable
+    """The key that identifies an input."""
+    return (
+        given.call,
+        given.description.get("output"),
+        given.description.get("batch"),
+        given.description.get("part"),
+        given.variable,
+    )

@@ -1,4 +1,4 @@
-"""How many losses a script will compute in all: the product of the lengths of the loops that it is in."""
+"""Predict how many losses a script will compute: the product of the lengths of the enclosing loops."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from port.scripts.observing.statements import Loop, loops_of
 from port.scripts.writing.taken_statements import called_name
 
 AROUND = ("enumerate", "tqdm", "trange", "track")
-"""Calls that go through what they are given as it is."""
+"""Calls that iterate over their argument unchanged."""
 PLAIN = (
     *(ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop),
     *(ast.Call, ast.Load, ast.Expression),
@@ -19,10 +19,10 @@ PLAIN = (
 
 
 def planned(frames: Sequence[FrameType]) -> int | None:
-    """The product of the lengths of the loops in which some frames are; None where one is not known beforehand.
+    """The product of the lengths of the loops around the frames' lines; None if one is not known beforehand.
 
     Args:
-        frames: of the script's own code.
+        frames: frames of the script's code.
     """
     lengths = [_length(loop, frame) for frame in frames for loop in _loops(frame)]
     found = 1
@@ -34,7 +34,7 @@ def planned(frames: Sequence[FrameType]) -> int | None:
 
 
 def _loops(frame: FrameType) -> list[Loop]:
-    """The loops of a frame's own function whose body its present line is in."""
+    """The loops in a frame's function around its current line."""
     line, first = frame.f_lineno, frame.f_code.co_firstlineno
     if frame.f_code.co_name == "<genexpr>":
         return []
@@ -42,7 +42,7 @@ def _loops(frame: FrameType) -> list[Loop]:
 
 
 def _is_in_body(loop: Loop, line: int) -> bool:
-    """Whether a line is run in each round."""
+    """Whether a line runs in each iteration."""
     begin = loop.lineno if isinstance(loop, ast.While) else loop.body[0].lineno
     return begin <= line <= (loop.body[-1].end_lineno or line)
 
@@ -56,7 +56,7 @@ def _length(loop: Loop, frame: FrameType) -> int | None:
     calls = [node for node in ast.walk(iterated) if isinstance(node, ast.Call)]
     is_plain = all(isinstance(node, PLAIN) for node in ast.walk(iterated))
     if not is_plain or any(called_name(call) not in ("range", "len", "int") for call in calls):
-        return None  # what is called might do something
+        return None  # the call might have side effects
     try:
         value: Any = eval(compile(ast.Expression(iterated), "<loop>", "eval"), frame.f_globals, dict(frame.f_locals))
         return len(value)

@@ -1,4 +1,4 @@
-"""ReduceLROnPlateau: when a script steps it, by which number, and how a written trainer does so."""
+"""ReduceLROnPlateau: when and with which number a script steps it, and how a written trainer does so."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from port.scripts.wording import place_of
 
 KIND = "ReduceLROnPlateau"
 SAME = 1e-4
-"""By how much a number may differ from a mean of an evaluation's, relatively: the script computes both in float32."""
+"""The relative tolerance between a number and an evaluation's mean: the script computes both in float32."""
 
 
 def plateau_step(observation: Observation) -> Event | None:
-    """The event of an epoch in which the rate may fall; None where no such scheduler is stepped.
+    """The event of an epoch in which the rate may fall; None if no such scheduler is stepped.
 
     Raises:
         UsageError: it is stepped with every update.
@@ -26,22 +26,22 @@ def plateau_step(observation: Observation) -> Event | None:
     for event in observation.steps[0]:
         if event["event"] == "schedule" and event["name"] in names:
             raise UsageError(
-                f"{place_of(event['where'])} steps {KIND} with every update: give the loss to the optimizer, "
+                f"{place_of(event['where'])} steps {KIND} with every update: pass the loss to the optimizer, "
                 "update(gradients, state, params, value=loss), in a train_step of your own"
             )
     return next((one for one in observation.epoch if one["event"] == "schedule" and one["name"] in names), None)
 
 
 def check_follows(observation: Observation, event: Event, *, evaluates: bool) -> None:
-    """Whether the number is what the evaluation of each epoch finds.
+    """Check that the number is the result of each epoch's evaluation.
 
     Args:
-        observation: of the script.
-        event: the step.
-        evaluates: whether the trainer evaluates behind each epoch.
+        observation: the script's observation.
+        event: the scheduler's step.
+        evaluates: whether the trainer evaluates after each epoch.
 
     Raises:
-        UsageError: it is another one; says what to call with it.
+        UsageError: it is another number; the message says what to call with it.
     """
     if not evaluates or not any(isclose(event["given"][0], mean, rel_tol=SAME) for mean in _means(observation)):
         raise UsageError(
@@ -51,7 +51,7 @@ def check_follows(observation: Observation, event: Event, *, evaluates: bool) ->
 
 
 def options_of(optax: str) -> str:
-    """The options of `port.transforms.torch_plateau_step` in the source of an optimizer, as they are written there."""
+    """The options of `port.transforms.torch_plateau_step`, taken from an optimizer's source."""
     for node in ast.walk(ast.parse(optax)):
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("reduce_on_torch_plateau"):
             return "".join(f", {word.arg}={ast.unparse(word.value)}" for word in node.keywords)
@@ -59,9 +59,9 @@ def options_of(optax: str) -> str:
 
 
 def _means(observation: Observation) -> list[float]:
-    """Over batches, and over examples, of the losses that each line of the evaluation reads off tensors.
+    """The means, over batches and over examples, of the losses that each line of the evaluation reads from tensors.
 
-    A loss there is what is computed by the calls of training's: no accuracy, and no part of the loss.
+    A loss is what the same calls as in training compute: not an accuracy, nor a part of the loss.
     """
     trained = next((_calls(event) for event in observation.steps[0] if event["event"] == "backward"), None)
     sizes: list[int] = []
@@ -82,11 +82,11 @@ def _means(observation: Observation) -> list[float]:
 
 
 def _calls(event: Event) -> list[str]:
-    """What leads to a loss, or to a number: the names of the calls."""
+    """The names of the calls that lead to a loss or a number."""
     return [call["name"] for call in event["path"]]
 
 
 def _length(batch: Event) -> int:
-    """The examples of a batch, as its first part has them: ``(16, 3, 8, 8) float32``."""
+    """The number of examples in a batch, from its first part: ``(16, 3, 8, 8) float32``."""
     shape = next(iter(batch["parts"].values()), "").partition(",")[0].strip("()")
     return int(shape) if shape.isdigit() else 0

@@ -1,4 +1,4 @@
-"""The written update beside the original's, on the batches that the script was given, in float64, update by update."""
+"""Compare the written update with the original's on the script's batches, in float64, update by update."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class TorchUpdates:
     """The original's update, on copies.
 
     Attributes:
-        module: from a batch to its loss, with the copied models in it.
+        module: computes a batch's loss, with the copied models in it.
         optimizer: copied with them.
-        schedulers: those that are stepped with every update, in their order.
-        clip: what clips the gradients of an update: `torch.nn.utils.clip_grad_norm_` with its arguments, or nothing.
-        layouts: of all that the module draws, which JAX then draws by the same keys; None where it draws nothing but
+        schedulers: the schedulers stepped with every update, in order.
+        clip: clips an update's gradients: `torch.nn.utils.clip_grad_norm_` with its arguments, or nothing.
+        layouts: the layouts of the module's draws, which JAX draws from the same keys; None if it draws nothing but
             dropout, which is switched off.
-        left: what the last update has left for the next one.
-        closure: whether the optimizer evaluates the loss by itself.
+        left: the states that the last update carries to the next one.
+        closure: whether the optimizer evaluates the loss itself.
     """
 
     module: torch.nn.Module
@@ -50,7 +50,7 @@ class TorchUpdates:
     closure: bool = False
 
     def why_unshared(self, batch: dict[str, torch.Tensor]) -> str:
-        """Why what it draws cannot be drawn as JAX draws it; empty where it can."""
+        """Why its draws cannot be shared with JAX; empty if they can."""
         side = replace(self, module=copy.deepcopy(self.module))
         try:
             with side._drawing(0, 0):
@@ -60,7 +60,7 @@ class TorchUpdates:
         return ""
 
     def _drawing(self, number: int, microbatch: int | None) -> AbstractContextManager[object]:
-        """What a loss is computed within: its draws are those of its update's key, and of its microbatch's."""
+        """The context of a loss: it draws from its update's key, and its microbatch's."""
         if self.layouts is None:
             return nullcontext()
         key = dropout_key(DROPOUT_SEED, number, x64=True)
@@ -68,7 +68,7 @@ class TorchUpdates:
         return shared_dropout(self.module, key, x64=True, layouts=self.layouts)
 
     def update(self, number: int, microbatches: Sequence[dict[str, torch.Tensor]], rate: float | None) -> float:
-        """An update by its number, at a rate where the script sets it by hand; returns the loss before it."""
+        """Make update ``number``, at ``rate`` if the script sets it by hand; returns the loss before it."""
         for group in self.optimizer.param_groups if rate is not None else ():
             group["lr"] = rate
         if self.closure:
@@ -96,7 +96,7 @@ class TorchUpdates:
         states: Sequence[str],
         goes_on: Sequence[bool],
     ) -> list[float]:
-        """Make updates, one after another; returns the loss before each. The arguments are those of `prove`."""
+        """Make updates in order; returns the loss before each. The arguments are those of `prove`."""
         losses = []
         for number, microbatches in enumerate(updates):
             if states and goes_on[number]:
@@ -106,7 +106,7 @@ class TorchUpdates:
         return losses
 
     def _evaluated(self, batch: dict[str, torch.Tensor]) -> float:
-        """What the script's closure does."""
+        """Evaluate the loss, as the script's closure does."""
         self.optimizer.zero_grad()
         loss = self.module(**batch)
         loss.backward()
@@ -123,16 +123,16 @@ def prove(
     states: Sequence[str] = (),
     goes_on: Sequence[bool] = (),
 ) -> StepProof:
-    """Make the same updates on both sides, in float64; without dropout, or with the same draws.
+    """Make the same updates on both sides and compare them, in float64; without dropout, or with the same draws.
 
     Args:
-        torch_side: the original's, in float64, in training, without dropout.
-        updates: for each, the batches of its microbatches.
-        rates: the learning rate of each, where the script sets it by hand.
-        folder: where the written train_step.py and model.py are.
-        translation: of the torch side's module.
-        states: its last inputs, which each update leaves for the next one.
-        goes_on: for each update, whether it takes them.
+        torch_side: the original's update, in float64, in training mode, without dropout.
+        updates: for each update, its microbatches.
+        rates: the learning rate of each, if the script sets it by hand.
+        folder: the folder of the written train_step.py and model.py.
+        translation: the translation of the torch side's module.
+        states: its last inputs, which each update carries to the next one.
+        goes_on: for each update, whether it takes these states.
     """
     import jax
     from flax import nnx
@@ -143,7 +143,7 @@ def prove(
             torch_side = replace(torch_side, layouts=None)
         shared = torch_side.layouts is not None
         if not shared and draws(torch_side.module, updates[0][0]):
-            why = why or "it draws them otherwise than by torch's functions"
+            why = why or "it does not draw them with torch's functions"
         else:
             why = ""
         model = written.load(param_dtype="float64")
@@ -182,7 +182,7 @@ def prove(
 
 
 def masks_of(number: int, microbatches: int) -> Any:
-    """The key of an update's draws, or the keys of its microbatches'."""
+    """The key of an update's draws, or its microbatches' keys."""
     import jax
 
     key = jax.random.fold_in(jax.random.key(DROPOUT_SEED), number)

@@ -1,7 +1,7 @@
-"""What each of several processes is given in each update, and the batch that all of them are given together.
+"""Join the batches of several processes into the global batch of each update.
 
-DistributedDataParallel averages the gradients of the processes' losses. Where each loss is a mean over examples, and
-all have as many, that is the gradient of the loss of the whole batch, which a written update takes.
+DistributedDataParallel averages the gradients of the processes' losses. If each loss is a mean over examples, and all
+processes have equally many, that is the gradient of the global batch's loss, which a written update uses.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from port.scripts.writing.loss_source import inputs_of, names_of_numbers, varyin
 
 FILE = "given.safetensors"
 NOTHING = "nothing_given.txt"
-"""Why a process has left nothing."""
+"""The file that says why a process saved nothing."""
 WAIT_SECONDS = 120.0
-"""For the other processes, which make the same updates."""
+"""How long to wait for the other processes, which make the same updates."""
 POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
 class RankInputs:
-    """What a process was given, and had.
+    """A process's inputs and losses.
 
     Attributes:
-        inputs: of each path to a loss.
-        losses: their values.
-        parts: of each path, the inputs of each of several processes.
+        inputs: the inputs of each path to a loss.
+        losses: the losses' values.
+        parts: for each path, the inputs of each of several processes.
     """
 
     inputs: Sequence[Mapping[str, torch.Tensor]]
@@ -45,14 +45,14 @@ class RankInputs:
 
 
 def given_in_paths(paths: Sequence[LossPath]) -> RankInputs:
-    """What this process was given; of paths as `followed` gives them."""
+    """This process's inputs; the paths come from `followed`."""
     varying = varying_numbers(paths) if paths else frozenset()
     said = names_of_numbers(paths, varying)
     return RankInputs([inputs_of(path, varying, said) for path in paths], [path.value for path in paths])
 
 
 def save_given(folder: Path, paths: Sequence[LossPath]) -> None:
-    """Leave it for the first process; whole, or not at all."""
+    """Save the inputs for rank 0, atomically."""
     from safetensors.torch import save_file
 
     given = given_in_paths([followed(path) for path in paths if path.calls])
@@ -63,9 +63,9 @@ def save_given(folder: Path, paths: Sequence[LossPath]) -> None:
 
 
 def leaves_it_to_the_first(session: Session, capture: Capture) -> bool:
-    """Whether this is another process than the first, which leaves what it was given.
+    """Whether this process is not rank 0; if so, it saves its inputs for rank 0.
 
-    It does so once enough is watched, or at the end of a script that makes fewer updates than are to be watched.
+    It does so once enough was watched, or at the end of a script that makes fewer updates than requested.
     """
     if ProcessRank.of_this_process().is_first:
         return False
@@ -76,7 +76,7 @@ def leaves_it_to_the_first(session: Session, capture: Capture) -> bool:
             return
         try:
             save_given(session.folder, capture.paths)
-        except Exception as error:  # of what the script has
+        except Exception as error:  # anything in the script's data
             (session.folder / NOTHING).write_text(f"{type(error).__name__}: {error}", "utf-8")
 
     def see(kind: str, details: dict[str, Any]) -> None:
@@ -93,14 +93,14 @@ def leaves_it_to_the_first(session: Session, capture: Capture) -> bool:
 
 
 def of_all_ranks(work: Path, ours: RankInputs) -> RankInputs:
-    """The whole batches, the processes' own one behind the other; and the means of their losses.
+    """The global batches, concatenated in rank order, and the means of the processes' losses.
 
     Args:
-        work: where the other processes have left theirs.
-        ours: the first one's.
+        work: the folder in which the other processes saved theirs.
+        ours: rank 0's inputs.
 
     Raises:
-        UsageError: they are not alike.
+        UsageError: they do not match.
     """
     ranks = range(1, ProcessRank.of_this_process().size)
     every = [ours, *(_read(work / f"rank{rank}" / FILE, rank, len(ours.losses)) for rank in ranks)]
@@ -122,7 +122,9 @@ def _joined(name: str, parts: Sequence[torch.Tensor | None]) -> torch.Tensor:
         )
     if not tensors[0].dim():
         if any(not torch.equal(one, tensors[0]) for one in tensors):
-            raise UsageError(f"the number {name} is another in each process: compute it alike in all, or of the batch")
+            raise UsageError(
+                f"the number {name} differs between processes: compute it the same in all, or from the batch"
+            )
         return tensors[0]
     return torch.cat(tensors)
 
@@ -133,12 +135,11 @@ def _read(file: Path, rank: int, count: int) -> RankInputs:
     began = time.monotonic()
     while not file.exists():
         if (said := file.with_name(NOTHING)).exists():
-            raise UsageError(f"what process {rank} was given cannot be read: {said.read_text('utf-8')}")
+            raise UsageError(f"the inputs of process {rank} cannot be read: {said.read_text('utf-8')}")
         if time.monotonic() - began > WAIT_SECONDS:
             raise UsageError(
-                f"process {rank} has not left what it was given within {WAIT_SECONDS:g} s of the first one's end: it "
-                "has failed (its own words are above), or waits for what the first no longer does. Watch as many "
-                "updates as all processes make: --watch N"
+                f"process {rank} did not save its inputs within {WAIT_SECONDS:g} s of the end of process 0: it failed "
+                "(its error is above), or waits for process 0. Watch as many updates as all processes make: --watch N"
             )
         time.sleep(POLL_SECONDS)
     tensors = load_file(file)

@@ -1,4 +1,4 @@
-"""The data of a script that runs in several processes, for one: what each has, made in turn and put together."""
+"""Write the data of a multi-process script for one process: each rank's data is made in turn and concatenated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RANKS = $ranks
 
 
 class WholeBatches:
-    """The batches of all processes' loaders, one process's behind the other's: what they train on in one update."""
+    """The global batches: the batches of all processes' loaders, concatenated in rank order."""
 
     def __init__(self, loaders):
         self.loaders = loaders
@@ -32,7 +32,7 @@ class WholeBatches:
 
     def __iter__(self):
         if len(set(map(len, self.loaders))) > 1:
-            sys.exit("the processes have other numbers of batches: DistributedSampler gives each as many")
+            sys.exit("the processes have different numbers of batches: DistributedSampler gives each the same number")
         return map(self.joined, zip(*self.loaders, strict=True))
 
     def joined(self, batches):
@@ -40,7 +40,7 @@ class WholeBatches:
 
     def whole(self, *parts):
         if len(set(map(len, parts))) > 1:
-            sys.exit("the processes' parts have other lengths: the mean of their losses is not the whole batch's")
+            sys.exit("the processes' parts differ in length: the mean of their losses is not the whole batch's")
         return torch.cat(parts)
 
     def set_epoch(self, epoch):
@@ -50,19 +50,19 @@ class WholeBatches:
 
 @contextmanager
 def as_rank(rank: int):
-    """Within it, whoever asks torch.distributed or torchrun's variables which process this is, is told this one."""
-    told = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(RANKS)}
-    given = {"get_rank": rank, "get_world_size": RANKS, "is_initialized": True}
-    given |= dict.fromkeys(("init_process_group", "destroy_process_group", "barrier"))
+    """Within this context, torch.distributed and torchrun's variables report this rank."""
+    variables = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(RANKS)}
+    results = {"get_rank": rank, "get_world_size": RANKS, "is_initialized": True}
+    results |= dict.fromkeys(("init_process_group", "destroy_process_group", "barrier"))
     with ExitStack() as entered:
-        entered.enter_context(patch.dict(os.environ, told))
-        for name, value in given.items():
+        entered.enter_context(patch.dict(os.environ, variables))
+        for name, value in results.items():
             entered.enter_context(patch.object(torch.distributed, name, lambda *args, _value=value, **named: _value))
         yield
 
 
 def $data(args: argparse.Namespace) -> tuple[dict[str, Any], Iterable[int]]:
-    """The loaders, training's of whole batches, and the epochs."""
+    """The loaders, with global batches for training, and the epochs."""
     found = []
     for rank in range(RANKS):
         with as_rank(rank):
@@ -73,10 +73,10 @@ def $data(args: argparse.Namespace) -> tuple[dict[str, Any], Iterable[int]]:
 
 
 def together_source(name: str, ranks: int) -> str:
-    """What stands behind the function that makes one process's data.
+    """The source after the function that makes one process's data.
 
     Args:
-        name: of the function that train.py calls.
+        name: the name of the function that train.py calls.
         ranks: how many processes there are.
     """
     return TOGETHER.substitute(data=name, ranks=ranks, of_rank=OF_RANK)

@@ -1,4 +1,4 @@
-"""A learning rate that a loop over steps sets by hand in the optimizer's groups: as a variable of the loop's own."""
+"""Turn a learning rate that a loop over steps sets by hand in the optimizer's groups into a variable of the loop."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ NAME = "lr"
 
 @dataclass
 class RateByHand:
-    """How the loop has its rate.
+    """How the loop computes its rate.
 
     Attributes:
-        name: the variable's.
-        expression: that variable; None where no rate is set.
-        others: what stands in the place of the statements that set it: ``lr = get_lr(step)``, or nothing.
-        first: what gives it its first value, where the loop sets it behind its first update.
-        nodes: what is taken over with it.
-        functions: what computes it, as source.
+        name: the variable's name.
+        expression: the variable; None if no rate is set.
+        others: replacements of the statements that set it: ``lr = get_lr(step)``, or nothing.
+        first: the statement that initialises it, if the loop sets it only after its first update.
+        nodes: the statements copied with it.
+        functions: the functions that compute it, as source.
         needed: names that these need.
         own: the name of such a function.
     """
@@ -49,23 +49,23 @@ def rate_by_hand(
     functions: Sequence[Function] = (),
     rows: Sequence[str] = (),
 ) -> RateByHand:
-    """Read it in a loop.
+    """Find the rate in a loop.
 
     Args:
-        loop: over the steps.
-        first_rate: with which the optimizer is constructed.
-        given_first: what says that.
-        functions: of the script, which may set it.
+        loop: the loop over the steps.
+        first_rate: the rate with which the optimizer is constructed.
+        given_first: the expressions for it.
+        functions: the script's functions, which may set it.
         rows: the script's lines.
 
     Raises:
-        UsageError: it is set in another way than by ``group["lr"] = …``, once, in the loop's own lines.
+        UsageError: it is not set by ``group["lr"] = …``, exactly once, in the loop itself.
     """
     found = [one for one in _inner(loop) if _sets_rate(one)]
     if not found and (called := _called_setting(loop, functions)) is not None:
         return _rate_of_function(loop, first_rate, given_first, rows, *called)
     if len(found) != 1:
-        how = "in no line of the loop's own" if not found else f"at {' and '.join(f'line {o.lineno}' for o in found)}"
+        how = "in no line of the loop itself" if not found else f"at {' and '.join(f'line {o.lineno}' for o in found)}"
         raise UsageError(
             f"line {loop.lineno}: the learning rate is set {how}: compute it once in the loop, and set it there by "
             'group["lr"] = …, or write the loop around train_step'
@@ -91,7 +91,7 @@ def _rate_of_function(
     call: ast.Call,
     function: Function,
 ) -> RateByHand:
-    """The rate that a function sets which the loop calls: by that function, which returns it."""
+    """The rate set by a function that the loop calls: the function is changed to return it."""
     (setting,) = [one for one in _inner(function) if _sets_rate(one)]
     outer, value = _set_value(function, setting)
     if isinstance(setting, ast.AugAssign):
@@ -101,7 +101,9 @@ def _rate_of_function(
     values = [given_for(one, call, function, ()) for one in parameters]
     given = [one for one in values if one is not None]
     if len(given) != len(values):
-        raise UsageError(f"line {call.lineno}: what {function.name} is given is not seen: set the rate in the loop")
+        raise UsageError(
+            f"line {call.lineno}: the arguments of {function.name} are not visible: set the rate in the loop"
+        )
     name, own = _free(loop), f"{function.name}_rate"
     said = ast.Call(ast.Name(own, ast.Load()), [*given], [])
     return RateByHand(
@@ -117,7 +119,7 @@ def _rate_of_function(
 
 
 def _called_setting(loop: ast.stmt, functions: Sequence[Function]) -> tuple[ast.stmt, ast.Call, Function] | None:
-    """The one call in a loop of a function that sets a rate, with the statement that it is in; None where none is."""
+    """The only call in a loop of a function that sets a rate, with its statement; None if there is none."""
     setting = [one for one in functions if sum(map(_sets_rate, _inner(one))) == 1]
     plain = [one for one in _inner(loop) if isinstance(one, ast.Expr | ast.Assign)]
     found = [
@@ -131,23 +133,23 @@ def _called_setting(loop: ast.stmt, functions: Sequence[Function]) -> tuple[ast.
 
 
 def _set_value(around: ast.stmt, statement: ast.stmt) -> tuple[ast.stmt, ast.expr]:
-    """What sets the rate, of all groups, and to what.
+    """The statement that sets the rate of all groups, and the value.
 
     Raises:
-        UsageError: each group has another one.
+        UsageError: the groups' rates differ.
     """
     assert isinstance(statement, ast.Assign | ast.AugAssign)
     outer, counters = _around(around, statement)
     if strange := names_loaded(statement.value) & counters:
         raise UsageError(
-            f"line {statement.lineno}: the rate depends on {', '.join(sorted(strange))}, another one in each group: "
-            "one rate for all groups, or write the loop around train_step"
+            f"line {statement.lineno}: the rate depends on {', '.join(sorted(strange))}, so it differs between groups: "
+            "use one rate for all groups, or write the loop around train_step"
         )
     return outer, statement.value
 
 
 def is_set_around(where: Event) -> bool:
-    """Whether a loop that a line is in sets a rate: perhaps to the same one for a while."""
+    """Whether a loop around a line sets a rate, even if it does not change for a while."""
     loops = [one for one in loops_of(where["file"]) if holds(one, where["line"])]
     functions = [one for one in parsed(where["file"]).body if isinstance(one, Function)]
     is_called = any(_called_setting(loop, functions) is not None for loop in loops)
@@ -155,7 +157,7 @@ def is_set_around(where: Event) -> bool:
 
 
 def _first(name: str, rate: float, given: Sequence[ast.expr]) -> ast.stmt:
-    """The rate with which the optimizer is constructed, as the script says it there."""
+    """Assign the rate with which the optimizer is constructed, by the script's expression."""
     return _assignment(name, given[-1] if given else ast.Constant(rate), 0)
 
 
@@ -180,7 +182,7 @@ def _sets_rate(one: ast.stmt) -> bool:
 
 
 def _around(loop: ast.stmt, statement: ast.stmt) -> tuple[ast.stmt, set[str]]:
-    """The loop over the groups that a statement is all of, or itself; and the names that it counts with."""
+    """The loop over the groups whose only statement this is, or the statement itself; and the loop's targets."""
     for one in _inner(loop):
         if isinstance(one, ast.For) and one is not loop and one.body == [statement]:
             return one, targets_of(one.target)
@@ -193,7 +195,7 @@ def _free(loop: ast.stmt) -> str:
 
 
 def made_with(observation: Observation, tree: ast.Module) -> list[ast.expr]:
-    """What the optimizer is constructed with as its rate: where each update has its own it is not used."""
+    """The expressions of the rate in the optimizer's construction, which is unused if each update has its own."""
     places = [(one["constructed"] or {}).get("where") for one in observation.optimizers]
     lines = {where["line"] for where in places if where}
     functions = [one for one in ast.walk(tree) if isinstance(one, Function)]
@@ -201,7 +203,7 @@ def made_with(observation: Observation, tree: ast.Module) -> list[ast.expr]:
     for call in ast.walk(tree):
         if isinstance(call, ast.Call) and call.lineno in lines:
             found += [word.value for word in call.keywords if word.arg == "lr"] or call.args[1:2]
-    for function in functions:  # whose parameter it may be
+    for function in functions:  # it may be a parameter of one of them
         given = [one.id for one in found if isinstance(one, ast.Name)]
         names = [one.arg for one in function.args.args if one.arg in given]
         if names and any(holds(function, line) for line in lines):

@@ -1,4 +1,4 @@
-"""Variables of a script's expression under the names that they have in what is written."""
+"""Rename the variables of a script's expression to the written source's names."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 
 def renamed(expression: ast.expr, names: Mapping[str, str]) -> str:
-    """An expression as source, some of its variables under other names.
+    """An expression as source, with some variables renamed.
 
     Args:
-        expression: is left as it is.
+        expression: the expression, which is not changed.
         names: old → new.
     """
     return ast.unparse(_Renamed(names).visit(copy.deepcopy(expression)))

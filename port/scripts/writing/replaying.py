@@ -1,4 +1,4 @@
-"""Copies of a script's models, on which its updates are made again: first as they were, then in float64."""
+"""Repeat a script's updates on copies of its models: first unchanged, then in float64."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from port.scripts.writing.lower_precision import in_precision
 
 T = TypeVar("T")
 LIMIT = 1e-4
-"""By how much a float32 loss that is computed again may differ from the observed one, relatively."""
+"""The relative tolerance between a recomputed float32 loss and the observed one."""
 LOW_LIMIT = 2e-2
-"""And one that autocast computes in a lower precision."""
+"""The same, for a loss that autocast computes in a lower precision."""
 SAME = 1e-9
-"""By how much two losses may differ in float64, relatively."""
+"""The relative tolerance between two losses in float64."""
 
 
 def is_replayed(loss: float, observed: float, *, limit: float = LIMIT) -> bool:
-    """Whether a loss that is computed again is the one that the script had."""
+    """Whether a recomputed loss equals the script's."""
     return abs(loss - observed) <= limit * max(1.0, abs(observed))
 
 
 def copied(thing: T) -> T:
-    """A copy of what may hold models and their optimizers, all copied together."""
+    """A deep copy, which may include models and their optimizers, copied together."""
     memo: dict[int, object] = {}
     found = copy.deepcopy(thing, memo)
     for one in list(memo.values()):
-        if isinstance(one, torch.optim.LBFGS):  # a copy has what torch pickles alone
+        if isinstance(one, torch.optim.LBFGS):  # deepcopy keeps only what torch pickles
             one._params, one._numel_cache = one.param_groups[0]["params"], None
     return found
 
 
 def put_into_float64(modules: Iterable[nn.Module], optimizers: Iterable[torch.optim.Optimizer]) -> None:
-    """Models, and what their optimizers remember."""
+    """Cast models and their optimizers' states to float64."""
     for module in modules:
         module.double()
     for optimizer in optimizers:
@@ -50,34 +50,34 @@ def put_into_float64(modules: Iterable[nn.Module], optimizers: Iterable[torch.op
 
 
 def all_doubled(batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """A batch with its floating parts in float64."""
+    """A batch with its floating-point parts cast to float64."""
     return {name: doubled(tensor) for name, tensor in batch.items()}
 
 
 def doubled(tensor: torch.Tensor) -> torch.Tensor:
-    """A floating tensor in float64; any other as it is."""
+    """Cast a floating-point tensor to float64; return any other unchanged."""
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
 def dropouts_in(module: nn.Module) -> Iterator[dropout._DropoutNd]:
-    """Its dropout layers that drop something."""
+    """Its dropout layers with a non-zero rate."""
     return (one for one in module.modules() if isinstance(one, dropout._DropoutNd) and one.p)
 
 
 def switch_dropout_off(module: nn.Module) -> None:
-    """Let none of its layers drop anything."""
+    """Switch off dropout in all layers."""
     for one in dropouts_in(module):
         one.p = 0.0
 
 
 def draws(module: nn.Module, batch: dict[str, torch.Tensor]) -> bool:
-    """Whether the loss of a batch is another each time it is computed."""
+    """Whether a batch's loss differs each time it is computed."""
     first, second = (loss_in(copy.deepcopy(module)(**batch)) for _ in range(2))
     return first != second
 
 
 def loss_in(result: Any) -> float:
-    """The loss among what the module from a batch to its loss gives."""
+    """The loss among the outputs of the module that computes it."""
     return float((result[0] if isinstance(result, tuple) else result).detach())
 
 
@@ -91,10 +91,10 @@ def draws_besides_dropout(module: nn.Module, batch: dict[str, torch.Tensor]) -> 
 def check_replayed(
     module: nn.Module, example: Mapping[str, torch.Tensor], observed: float, precision: Event | None
 ) -> None:
-    """Whether the written path gives the loss that the script had; where a model draws, two runs differ anyway.
+    """Check that the written path gives the script's loss; if a model draws, two runs differ anyway.
 
     Raises:
-        UsageError: it gives another.
+        UsageError: it gives another loss.
     """
     with in_precision(precision):
         first, second = (loss_in(copy.deepcopy(module)(**example)) for _ in range(2))
@@ -108,17 +108,17 @@ def check_replayed(
 def check_is_mean_of_parts(
     module: nn.Module, whole: Mapping[str, torch.Tensor], parts: Sequence[Mapping[str, torch.Tensor]]
 ) -> None:
-    """Whether the loss of the whole batch is the mean of the processes' losses, of which DDP takes the gradient.
+    """Check that the global batch's loss is the mean of the processes' losses, whose gradient DDP uses.
 
-    In float64, without dropout, and with the statistics that SyncBatchNorm has: those of the whole batch are another's.
+    It is computed in float64, without dropout, and with SyncBatchNorm's statistics, those of the global batch.
 
     Args:
-        module: from a batch to its loss.
-        whole: the batch.
-        parts: each process's.
+        module: computes a batch's loss.
+        whole: the global batch.
+        parts: each process's part.
 
     Raises:
-        UsageError: it is not, or that cannot be told.
+        UsageError: it is not, or that cannot be decided.
     """
 
     if len(parts) < 2:

@@ -1,4 +1,4 @@
-"""How a call and what it is given are said in source: names, attributes, parts, and which options are the default."""
+"""Write calls and their arguments as source: names, attributes, parts, and default options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from port.scripts.observing.statements import statement_text
 
 
 def target_of(call: Computation) -> str | None:
-    """The variable that the script's statement sets to what the call gave: where the call is all of it."""
+    """The variable to which the script's statement assigns the call's result, if it does nothing else."""
     if call.where is None:
         return None
     try:
@@ -31,7 +31,7 @@ def target_of(call: Computation) -> str | None:
 
 @cache
 def defaults_of(name: str) -> dict[str, str]:
-    """What a function's options are by default, as they are written."""
+    """A function's default options, as source."""
     found: Any = torch
     for part in name.split(".")[1:]:
         found = getattr(found, part, None)
@@ -58,19 +58,19 @@ def attribute(parts: Sequence[str]) -> str:
 
 
 def part_of(name: str, path: str | None) -> str:
-    """A part of what a call gave: ``output[0]``, ``output["loss"]``."""
+    """A part of a call's result: ``output[0]``, ``output["loss"]``."""
     for part in path.split(".") if path else ():
         name += f"[{part}]" if part.isdigit() else f"[{part!r}]"
     return name
 
 
 def said_number(value: int | float) -> str:
-    """A number of Python's or numpy's; those that have no literal by their names."""
+    """A Python or numpy number as source; numbers without a literal by name."""
     if isinstance(value, int):
         return str(int(value))
     return repr(float(value)) if math.isfinite(value) else f'float("{float(value)}")'
 
 
 def index_of(said: str, value: Any) -> str:
-    """What stands in the brackets of ``x[:, 0]``: of a tuple without its own."""
+    """The index in ``x[:, 0]``; a tuple without its parentheses."""
     return said[1:-1] if isinstance(value, tuple) and value else said

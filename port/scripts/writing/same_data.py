@@ -1,4 +1,4 @@
-"""Whether the data that a written original.py makes, by the script's own lines alone, is what the script had."""
+"""Check that the data of a written original.py, made only by lines copied from the script, equals the script's."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from port.scripts.writing.loop import EpochLoop
 
 NAME = "written_original"
 MOST_STATES = 40
-"""Of the generators, that are tried for a batch."""
+"""How many generator states to try for a batch."""
 
 
 class DrawnBehind(UsageError):
-    """The data that the lines alone make is another one, as where it is drawn behind other draws."""
+    """The copied lines make other data, for example because the script draws something before it."""
 
 
 class DrawnInLoop(UsageError):
-    """The batches are drawn by generators that all share."""
+    """The batches are drawn with the shared global generators."""
 
 
 @contextmanager
 def own_module(file: Path, line: str) -> Iterator[Any]:
-    """original.py, imported; what fails within is said to be of a line.
+    """Import original.py; errors within are attributed to a line of the script.
 
     Raises:
         UsageError: it fails.
@@ -46,8 +46,8 @@ def own_module(file: Path, line: str) -> Iterator[Any]:
     except (Exception, SystemExit) as error:
         first = (str(error).splitlines() or [""])[0][:200]
         raise UsageError(
-            f"{line}: the data cannot be made by the lines before it alone ({type(error).__name__}: {first}): write "
-            "the loop around train_step, with the data as it is"
+            f"{line}: the lines before it do not suffice to make the data ({type(error).__name__}: {first}): write the "
+            "loop around train_step, with the script's data"
         ) from error
     finally:
         sys.modules.pop(NAME, None)
@@ -62,11 +62,11 @@ def check_data(
     evaluation: Event | None,
     numbers: Sequence[Sequence[float]] = (),
 ) -> None:
-    """Whether original.py gives the loaders that the script had, and the numbers of its first updates.
+    """Check that original.py gives the script's loaders, and the numbers of its first updates.
 
     Raises:
-        DrawnBehind: the data is another.
-        UsageError: the numbers are others, or it fails.
+        DrawnBehind: the data differs.
+        UsageError: the numbers differ, or it fails.
     """
     line = place_of((training["constructed"] or training)["where"])
     with own_module(file, line) as module:
@@ -78,37 +78,38 @@ def check_data(
         pairs = {"training": loaders[training["name"]]}
         if evaluation is not None:
             pairs["evaluation"] = loaders[evaluation["name"]]
-        # Of several processes the first one's: `WholeBatches` holds the loaders of all.
+        # With several processes, rank 0's: `WholeBatches` holds the loaders of all.
         ours = {role: getattr(made[role], "loaders", [made[role]])[0] for role in pairs}
         found = {role: difference_of(theirs, ours[role]) for role, theirs in pairs.items()}
     if not _are_close(found_numbers, numbers):
         raise UsageError(
-            f"{line}: made by the loop's own lines alone, the numbers that the updates are given are {found_numbers}, "
-            f"and the script's are {[*map(list, numbers)]}: compute them by hand, and call train_step with them"
+            f"{line}: the lines of the loop alone give the updates the numbers {found_numbers}, but the script's are "
+            f"{[*map(list, numbers)]}: compute them by hand, and call train_step with them"
         )
     for role, difference in found.items():
         if difference:
             raise DrawnBehind(
-                f"{line}: made by its own lines alone, the data of {loop.loaders[role]} is another ({difference}), as "
-                "where it is drawn behind other draws: seed a generator of its own, or save it, and observe it again"
+                f"{line}: its lines alone make other data for {loop.loaders[role]} ({difference}), perhaps because "
+                "the script draws something before it: give it a separate seeded generator, or save it, and observe "
+                "it again"
             )
 
 
 def check_own_batches(
     file: Path, function: str, observed: Sequence[Sequence[torch.Tensor]], where: Any, rate: float | None
 ) -> None:
-    """Whether the first batches that original.py makes are those that the script had, and its first rate.
+    """Check that the first batches and the first rate of original.py are the script's.
 
     Args:
         file: original.py.
-        function: of original.py, which makes the data.
-        observed: each step's parts of a batch, those of one pass.
+        function: the function of original.py that makes the data.
+        observed: each step's parts of a batch, from one pass.
         where: the script's line.
-        rate: the first learning rate, where the script sets it by hand.
+        rate: the first learning rate, if the script sets it by hand.
 
     Raises:
         DrawnInLoop: they are drawn.
-        UsageError: they are others, or fail.
+        UsageError: they differ, or it fails.
     """
     line = place_of(where)
     with own_module(file, line) as module:
@@ -120,14 +121,14 @@ def check_own_batches(
         first = rate if rate is None else next(module.rates(module.options().parse_args(sys.argv[1:])))
     if first != rate:
         raise UsageError(
-            f"{line}: made by its own lines alone, the first learning rate is {first}, and the script's is {rate}: "
+            f"{line}: its lines alone give the first learning rate {first}, but the script's is {rate}: "
             "compute it before each call of train_step"
         )
     if not all(map(_are_same, *passes)):
-        raise DrawnInLoop(f"{line}: its batches are drawn in the loop: draw them by a generator of their own")
+        raise DrawnInLoop(f"{line}: its batches are drawn in the loop: draw them from a separate generator")
     ours, theirs = ([[part.reshape(-1) for part in batch] for batch in one] for one in (observed, passes[0]))
     if not theirs or not all(map(_are_same, ours, theirs)):  # a pass may be shorter than what was watched
-        raise UsageError(f"{line}: made by its own lines alone, its batches are others: write the loop by hand")
+        raise UsageError(f"{line}: its lines alone make other batches: write the loop by hand")
 
 
 @dataclass(frozen=True)
@@ -135,9 +136,9 @@ class SeenBatch:
     """A batch that a loop over steps has drawn.
 
     Attributes:
-        number: counted from 0.
-        parts: of it.
-        before: what puts back the states that the generators had before it was used, the last one first.
+        number: its index, from 0.
+        parts: the batch's parts.
+        before: functions that restore the generators' states from before it was used, the latest first.
     """
 
     number: int
@@ -146,18 +147,18 @@ class SeenBatch:
 
 
 def check_steps(file: Path, function: str, seen: Sequence[SeenBatch], rates: Sequence[float], where: Any) -> None:
-    """Whether the loop over steps that original.py has draws the script's batches, and has its rates.
+    """Check that original.py's loop over steps draws the script's batches, and has its rates.
 
     Args:
         file: original.py.
-        function: of original.py, which makes the data.
-        seen: batches.
-        rates: of the watched updates, where the script sets them by hand.
+        function: the function of original.py that makes the data.
+        seen: the watched batches.
+        rates: the rates of the watched updates, if the script sets them by hand.
         where: the script's line.
 
     Raises:
-        DrawnBehind: the batches are others.
-        UsageError: the rates are others, or they fail.
+        DrawnBehind: the batches differ.
+        UsageError: the rates differ, or it fails.
     """
     line = place_of(where)
     with own_module(file, line) as module:
@@ -170,18 +171,18 @@ def check_steps(file: Path, function: str, seen: Sequence[SeenBatch], rates: Seq
         others = [one for one in seen if not any(_are_same(one.parts, found) for found in _drawn_again(one, made))]
     if given != list(rates):
         raise UsageError(
-            f"{line}: made by its own lines alone, the learning rates are {given}, and the script's are {[*rates]}: "
+            f"{line}: its lines alone give the learning rates {given}, but the script's are {[*rates]}: "
             "compute it before each call of train_step"
         )
     if others:
         raise DrawnBehind(
-            f"{line}: made by its own lines alone, its batches are others, as where the data is drawn behind other "
-            "draws: seed a generator of its own, or save it, and observe it again"
+            f"{line}: its lines alone make other batches, perhaps because the script draws something before the data: "
+            "give it a separate seeded generator, or save it, and observe it again"
         )
 
 
 def _drawn_again(seen: SeenBatch, made: Callable[[], tuple[Any, Any]]) -> Iterator[Sequence[Any]]:
-    """A batch as original.py draws it, from each of the states that the generators had."""
+    """The batch that original.py draws, from each of the generators' states."""
     for put_back in seen.before[:MOST_STATES]:
         batches = iter(made()[0]["training"])
         for _ in range(seen.number):
@@ -191,7 +192,7 @@ def _drawn_again(seen: SeenBatch, made: Callable[[], tuple[Any, Any]]) -> Iterat
 
 
 def _are_close(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) -> bool:
-    """Whether numbers are the same; some were seen in float32."""
+    """Whether numbers are equal; some were seen in float32."""
     rows = [torch.tensor([*map(list, one)], dtype=torch.float32) for one in (ours, theirs)]
     return rows[0].shape == rows[1].shape and torch.equal(*rows)
 
@@ -201,7 +202,7 @@ def _are_same(ours: Sequence[Any], theirs: Sequence[Any]) -> bool:
 
 
 def difference_of(ours: Any, theirs: Any) -> str:
-    """What two DataLoaders have not in common; empty where nothing is seen: settings, length, and some examples."""
+    """The difference between two DataLoaders in settings, length and some examples; empty if none is found."""
     for name, one, other in zip(("batch_size", "drop_last", "sampler"), batching(ours), batching(theirs), strict=True):
         if name != "sampler" and one != other:
             return f"{name} {one} and {other}"
@@ -210,7 +211,7 @@ def difference_of(ours: Any, theirs: Any) -> str:
     if type(ours.dataset).__qualname__ != type(theirs.dataset).__qualname__:
         return "another dataset"
     if not hasattr(ours.dataset, "__getitem__") or len(ours.dataset) != len(theirs.dataset):
-        return "no examples by number, or another length"
+        return "no examples by index, or another length"
     for index in sorted({0, len(ours.dataset) // 2, len(ours.dataset) - 1}):
         one, other = (_example(loader, index) for loader in (ours, theirs))
         if len(one) != len(other) or not all(map(_is_same, one, other)):
@@ -219,7 +220,7 @@ def difference_of(ours: Any, theirs: Any) -> str:
 
 
 def _example(loader: Any, index: int) -> list[Any]:
-    """An example of a loader's; what its dataset and its transforms draw is the same for all loaders."""
+    """An example from a loader; its dataset and transforms draw the same for all loaders."""
     with OwnDraws(loader, 0)():
         return list(pytree.tree_leaves(loader.dataset[index]))
 

@@ -1,4 +1,4 @@
-"""An evaluation's statements without what it saves: a written trainer keeps its state by Orbax."""
+"""Drop what an evaluation saves: a written trainer saves its state with Orbax."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ SAVES = ("save", "save_file", "save_model", "save_pretrained", "state_dict", "ma
 
 
 def without_saves(block: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """The statements of a block but for those that save weights, under a condition or not.
+    """The statements of a block without those that save weights, conditionally or not.
 
-    What is decided there, the best accuracy so far, goes with it.
+    Values decided there, such as the best accuracy so far, are dropped too.
     """
     return [one for one in block if not isinstance(one, ast.Global) and not _saves(one)]
 

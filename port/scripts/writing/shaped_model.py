@@ -1,4 +1,4 @@
-"""The first model of a written trainer, as source: of the shape that the script's options give it."""
+"""Write the construction of a trainer's initial model, shaped by the script's options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from port.scripts.writing.trainer_facts import TrainerFacts
 FIRST = Template('''\
 
 def first_model(args: argparse.Namespace, dtype: Any) -> $root:
-    """The model with the original's first weights; with others, drawn anew, where FIRST_SHAPE is not its shape."""
+    """The model with the original's initial weights, or newly drawn ones if its options differ from FIRST_SHAPE."""
     options: dict[str, Any] = {"param_dtype": dtype, "rngs": nnx.Rngs(0)}
     if all(getattr(args, name) == value for name, value in FIRST_SHAPE.items()):
         return load(**options)
@@ -18,12 +18,12 @@ def first_model(args: argparse.Namespace, dtype: Any) -> $root:
 ''')
 SHAPE = Template('''\
 FIRST_SHAPE: dict[str, Any] = $first
-"""The options that shape the model, as they were when the original drew its first weights."""
+"""The options that shape the model, from when the original drew its initial weights."""
 ''')
 
 
 def shaped_model(facts: TrainerFacts) -> dict[str, str]:
-    """What there is of it."""
+    """The source pieces of the initial model."""
     shaping = facts.shaping
     if shaping is None:
         return {"classes": "", "first_shape": "", "constructing": "", "first_model": "load(param_dtype=dtype)"}

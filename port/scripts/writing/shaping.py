@@ -1,7 +1,7 @@
-"""Options that shape a script's model: train.py hands them to the constructors of model.py, ``--hidden 256``.
+"""Find options that shape a script's model: train.py passes them to the constructors of model.py, ``--hidden 256``.
 
-Which arguments of a model's constructor they give stands in the script. At other values of them the original is
-constructed, and what was written is compared with it, before they are free.
+The script shows which constructor arguments they set. Before an option is free, the original is constructed at another
+value of it, and compared with the written model.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from port.scripts.writing.option_expressions import OptionExpression, OptionExpr
 from port.scripts.writing.other_shapes import OtherShapes
 
 IN_TRAIN = frozenset({"Any", "Iterable", "Iterator", "NamedSharding", "PartitionSpec", "Path", "State"})
-"""Names in train.py that no class of the model's may have."""
+"""Names in train.py that no class of the model may have."""
 
 
 @dataclass(frozen=True)
 class ShapingArgument:
-    """An argument of a model's constructor that options give.
+    """A constructor argument of a model that options set.
 
     Attributes:
-        model: the script's name of the model.
-        name: of the argument.
-        expression: of the script's options.
-        file: in which that stands.
+        model: the script's name for the model.
+        name: the argument's name.
+        expression: an expression of the script's options.
+        file: the expression's file.
     """
 
     model: str
@@ -47,8 +47,8 @@ class Shaping:
     """How train.py constructs the model with its options.
 
     Attributes:
-        arguments: that options give.
-        construction: of the model, as model.py has it.
+        arguments: the arguments that options set.
+        construction: the model's construction in model.py.
         options: the values of the script's options.
     """
 
@@ -61,10 +61,10 @@ class Shaping:
         return {place for one in self.arguments if one.file == file for place in one.expression.places}
 
     def without(self, kept: Collection[str]) -> Shaping | None:
-        """With the arguments alone whose options are free; None where none is.
+        """Keep only the arguments whose options are free; None if none is.
 
         Args:
-            kept: options that keep their values.
+            kept: options with fixed values.
         """
         free = tuple(one for one in self.arguments if not one.expression.options & {*kept})
         return Shaping(free, self.construction, self.options) if free else None
@@ -76,7 +76,7 @@ class Shaping:
 
     @property
     def first(self) -> dict[str, Any]:
-        """The options with which the first weights were drawn."""
+        """The options with which the initial weights were drawn."""
         names = dict.fromkeys(name for one in self.arguments for name in sorted(one.expression.options))
         return {name: self.options[name] for name in names}
 
@@ -89,15 +89,15 @@ def shaping_of(
     construct: Callable[[Mapping[str, Mapping[str, Any]]], nn.Module],
     folder: Path,
 ) -> Shaping | None:
-    """Find them, and compare both sides at other values; None where no option shapes the model, or none can be free.
+    """Find them, and compare both sides at other values; None if no option shapes the model, or none can be free.
 
     Args:
-        observation: of the script.
-        copies: of its models.
-        models: those that lead to the loss.
-        translation: of the module from a batch to its loss.
-        construct: what constructs that module, given the arguments of its models that are others.
-        folder: that has train_step.py and model.py.
+        observation: the script's observation.
+        copies: copies of its models.
+        models: the models that lead to the loss.
+        translation: the translation of the module that computes the loss.
+        construct: constructs that module, with some of its models' arguments changed.
+        folder: the folder of train_step.py and model.py.
     """
     construction = construction_in((folder / "model.py").read_text("utf-8"))
     if construction is None or translation.without_start or IN_TRAIN & {*construction.classes}:
@@ -116,7 +116,7 @@ def shaping_of(
 
 
 def _arguments(observation: Observation, copies: Copies, name: str) -> list[ShapingArgument]:
-    """Of one model, those that have the values that the script's options gave."""
+    """The arguments of one model whose values match the script's options."""
     event = next((one for one in observation.models if one["name"] == name), None)
     cls = type(copies.models[name])
     call = constructor_call(cls, event) if event is not None else None
@@ -134,7 +134,7 @@ def _arguments(observation: Observation, copies: Copies, name: str) -> list[Shap
 
 
 def _are_as_constructed(copies: Copies, models: Sequence[str]) -> bool:
-    """Whether the script did nothing to the models behind their constructors: model.py does not do it to a new one."""
+    """Whether the script left the models unchanged after construction, because model.py would not repeat a change."""
     with torch.random.fork_rng(devices=[]):
         for name in models:
             try:

@@ -1,4 +1,4 @@
-"""A function that both trains and evaluates: which of its calls does what, and what is left of it in one of them."""
+"""Handle a function that both trains and evaluates: tell its calls apart, and specialise it for one of them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def calls_given(calls: Sequence[ast.Call], loader: str) -> list[ast.Call]:
-    """Of several calls of one function those that are given a loader; all where there is one call."""
+    """The calls of a function that take a loader, if there are several calls; otherwise all."""
     if len(calls) < 2:
         return list(calls)
     return [one for one in calls if any(isinstance(a, ast.Name) and a.id == loader for a in _arguments(one))]
 
 
 def calling_line(tree: ast.Module, where: Event, loader: str) -> Event:
-    """A line of a loop over batches; that of the call which is given its loader, where its function has several calls.
+    """A line of a loop over batches; if its function has several calls, the line of the call that takes its loader.
 
     Args:
         tree: the script.
         where: the line of the loop.
-        loader: the script's name for the loader where the epochs begin.
+        loader: the script's name for the loader at the start of the epochs.
     """
     calls = [one for one in calls_in(tree) if is_call_of(one, where["function"], where["file"])]
     given = calls_given(calls, loader)
@@ -43,11 +43,11 @@ def _arguments(call: ast.Call) -> list[ast.expr]:
 
 
 def specialized(function: _Definition, given: Mapping[str, ast.expr]) -> _Definition:
-    """A function as one of its calls runs it: without what stands under conditions that do not hold there.
+    """A function specialised for one of its calls: branches whose conditions are false there are removed.
 
     Args:
-        function: of the script.
-        given: what the call gives for its parameters. Only constants decide.
+        function: a function of the script.
+        given: the call's arguments. Only constants decide.
     """
     known = {name: value.value for name, value in given.items() if isinstance(value, ast.Constant)}
     stored = [one.id for one in ast.walk(function) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)]
@@ -58,14 +58,14 @@ def specialized(function: _Definition, given: Mapping[str, ast.expr]) -> _Defini
 
 
 class _Deciding(ast.NodeTransformer):
-    """Leaves out what does not hold."""
+    """Removes branches that are not taken."""
 
     def __init__(self, known: dict[str, Any], stored: Sequence[str]) -> None:
         self._known, self._stored = known, stored
-        self._is_run = [True]  # of each block that is being read
+        self._is_run = [True]  # for each enclosing block
 
     def block(self, statements: Sequence[ast.stmt], *, is_run: bool = True) -> list[ast.stmt]:
-        """A body; a variable that is set once, in what is run for certain, to what is decided, decides as well."""
+        """Visit a body; a variable set once, unconditionally, to a decided value also decides."""
         self._is_run.append(self._is_run[-1] and is_run)
         found: list[ast.stmt] = []
         for one in statements:
@@ -90,7 +90,7 @@ class _Deciding(ast.NodeTransformer):
         return self.block(kept) if kept else [ast.copy_location(ast.Pass(), node)]
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        """One within an expression."""
+        """Decide a conditional expression."""
         is_decided, holds_there = self._decided(node.test)
         if not is_decided:
             return self.generic_visit(node)
@@ -98,7 +98,7 @@ class _Deciding(ast.NodeTransformer):
         return kept
 
     def visit_For(self, node: ast.For | ast.While | ast.Try) -> ast.AST:
-        """What may not be run, or not to its end: nothing that is set there decides."""
+        """Visit a block that may not run, or not to its end: names set there do not decide."""
         self._is_run.append(False)
         self.generic_visit(node)
         self._is_run.pop()
@@ -112,10 +112,10 @@ class _Deciding(ast.NodeTransformer):
         return node
 
     def _decided(self, test: ast.expr) -> tuple[bool, Any]:
-        """Whether a condition is decided by what is known, and what it is then."""
+        """Whether a condition is decided by known values, and its value."""
         match test:
             case ast.BoolOp(op, values):
-                ends = isinstance(op, ast.Or)  # the value of a part that decides the whole
+                ends = isinstance(op, ast.Or)  # the value of an operand that decides the result
                 parts = [self._decided(one) for one in values]
                 if any(is_decided and bool(value) is ends for is_decided, value in parts):
                     return True, ends

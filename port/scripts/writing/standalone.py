@@ -1,4 +1,4 @@
-"""A written folder that needs no port: what its files take from there is copied into them."""
+"""Make a written folder independent of port: copy what its files import from port into them."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from pathlib import Path
 from port.translation.codegen.vendor.copying import with_own_copies
 
 Finish = Callable[[Path], object]
-"""What is done to the files of a folder before they are proved."""
+"""A change to the files of a folder before they are proved."""
 OTHERS = ("original.py", "torch_loss.py")
-"""They take nothing from port."""
+"""Files that import nothing from port."""
 
 
 def no_change(folder: Path) -> None:
-    """Leave the files as they are."""
+    """Leave the files unchanged."""
 
 
 def make_standalone(folder: Path) -> None:
-    """Copy into the files of a written folder what they import from port; they are formatted again.
+    """Copy what a written folder's files import from port into them, and format them again.
 
-    A file that imports nothing from there stays as it is, so that it may be called whenever files have been added.
+    A file that imports nothing from port stays unchanged, so this may be called whenever files have been added.
 
     Raises:
-        UsageError: something cannot be copied; says what, where and why.
+        UsageError: something cannot be copied; the message says what, where and why.
     """
     from port.translation.codegen.emit import formatted
 

@@ -1,4 +1,4 @@
-"""What a script carries over from step to step, as truncated back-propagation does: a step's argument and result."""
+"""Find states carried from step to step, as in truncated back-propagation: arguments and results of a step."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from port.scripts.observing.statements import statement_text
 from port.scripts.writing.capture import LossPath, PathTensor, given_in, mapped
 
 Slot = tuple[int, int]
-"""A call's place in a path, and a tensor's among its arguments."""
+"""A call's index in a path, and a tensor's index among its arguments."""
 Source = tuple[int, str]
-"""A call's place in the path before, and which of its outputs."""
+"""A call's index in the previous path, and the index of its output."""
 
 
 def with_states(paths: Sequence[LossPath]) -> list[LossPath]:
-    """The paths, in which each tensor that comes from the path before is a state by its name.
+    """The paths, with each tensor that comes from the previous path marked as a named state.
 
     Args:
-        paths: of all watched steps, of the same calls, as `followed` gives them.
+        paths: the paths of all watched steps, with the same calls, from `followed`.
     """
     sources: dict[Slot, Source] = {}
     found = [_carried(before, path) for before, path in pairwise(paths)]
@@ -53,7 +53,7 @@ def _slots(path: LossPath) -> Iterator[tuple[Slot, PathTensor]]:
 
 
 def _names(calls: Sequence[Computation], sources: Sequence[Source]) -> dict[Source, str]:
-    """Each by the variable that holds it behind a step: ``hidden``; its parts are ``hidden_0``, ``hidden_1``."""
+    """Name each state by the variable that holds it after a step: ``hidden``; its parts ``hidden_0``, ``hidden_1``."""
     found: dict[Source, str] = {}
     for place, output in sources:
         name = _variable(calls[place], output)
@@ -73,7 +73,7 @@ def _variable(call: Computation, output: str) -> str:
 
 
 def _target(call: Computation) -> Any:
-    """What a call's line gives its value to; None where that is not one assignment."""
+    """The target to which a call's line assigns its result; None if it is not a single assignment."""
     if call.where is None:
         return None
     try:
@@ -87,7 +87,7 @@ def _target(call: Computation) -> Any:
 
 
 def variable_of(name: str) -> str:
-    """The script's variable that a state is, or is a part of."""
+    """The script's variable that holds a state, or that it is a part of."""
     stem, _, number = name.rpartition("_")
     return stem if number.isdigit() and stem else name
 
@@ -101,7 +101,7 @@ def _named(path: LossPath, slots: dict[Slot, str], names: dict[Source, str], goe
             name = slots.get((place, next(count)))
             if name is None:
                 return given
-            return replace(given, told={"state": name}, call=None, variable=name, expression=None)
+            return replace(given, description={"state": name}, call=None, variable=name, expression=None)
 
         calls.append(replace(call, live=mapped(call.live, named)))
     states = {name: (path.calls[place].number, output) for (place, output), name in names.items()}

@@ -1,4 +1,4 @@
-"""A script's loop over steps without a DataLoader: its batches, and what it does in turn, in its own lines."""
+"""Read a script's loop over steps without a DataLoader: its batches, and its sequence of updates and evaluations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from port.scripts.writing.taken_statements import (
 )
 
 PLAN = "plan"
-"""The generator of what the loop does in turn."""
+"""The name of the generator of the loop's updates and evaluations."""
 UPDATES, EVALUATES = '"update"', '"evaluation"'
 WITHIN = ".<locals>.<listcomp>"
 StepsLoop = ast.For | ast.While
@@ -37,13 +37,13 @@ StepsLoop = ast.For | ast.While
 
 @dataclass
 class StepLoop:
-    """What a written trainer takes from it.
+    """What a written trainer copies from the loop.
 
     Attributes:
         loop: the statements, and the generators.
-        draws_at: the lines that make a batch of training.
-        evaluates_at: those that evaluate.
-        remarks: what is not taken over.
+        draws_at: the lines that make a training batch.
+        evaluates_at: the lines that evaluate.
+        remarks: what is left out.
     """
 
     loop: EpochLoop
@@ -53,7 +53,7 @@ class StepLoop:
 
 
 def is_step_loop(observation: Observation) -> bool:
-    """Whether the one loop that a script makes its updates in is over these."""
+    """Whether the only loop around a script's updates runs over the updates."""
     where, update = called_at(observation), updated_at(observation)
     if where is None or update is None or where["file"] != update["file"]:
         return False
@@ -66,13 +66,13 @@ def is_step_loop(observation: Observation) -> bool:
 
 
 def called_at(observation: Observation) -> Event | None:
-    """The line of a step's first call of a model: what it is given is there."""
+    """The line of a step's first call of a model, where its inputs are set."""
     calls = (event for event in observation.steps[0] if event["event"] == "call" and event["has_parameters"])
     return next((dict(event["where"]) for event in calls if event["where"]), None)
 
 
 def lost_at(observation: Observation) -> Event | None:
-    """The line of the last call that leads to a step's loss: numbers that it is computed with are there."""
+    """The line of the last call that leads to a step's loss, where the numbers in it are set."""
     path: list[Event] = next((event["path"] for event in observation.steps[0] if event["event"] == "backward"), [])
     where = path[-1]["where"] if path else None
     return dict(where) if where else None
@@ -94,36 +94,36 @@ def step_loop_of(
     evaluates: bool = True,
     has_numbers: bool = False,
 ) -> StepLoop:
-    """Read it in the script that was observed.
+    """Read the loop from the observed script.
 
     Args:
-        observation: of it.
-        expressions: by which the script has what a step is given.
-        models: that are trained, by the script's names.
+        observation: the script's observation.
+        expressions: the script's expressions for the inputs of a step.
+        models: the trained models, by the script's names.
         takes_rate: whether the script sets the learning rate by hand.
-        first_rate: which it then is in the first update.
-        with_models: whether the models are made beside the data, which is drawn behind their weights.
-        evaluates: whether what the script evaluates is training's loss.
-        has_numbers: whether some of the expressions are numbers, which the loss is computed with.
+        first_rate: the rate of the first update, if so.
+        with_models: whether to copy the models' construction too, because the data is drawn after their weights.
+        evaluates: whether the script evaluates the training loss.
+        has_numbers: whether some of the expressions are numbers in the loss.
 
     Raises:
-        UsageError: it is not plain; with the line, and what to write.
+        UsageError: it is not a plain loop; the message has the line, and what to write.
     """
     where, update = called_at(observation), updated_at(observation)
     if where is None or update is None:
-        raise UsageError("no model is called in a line of the script's own: call train_step with arrays of yours")
+        raise UsageError("no model is called in a line of the script: call train_step with your own arrays")
     file = Path(where["file"])
     text = file.read_text("utf-8")
     tree, rows = with_options_parsed(flattened_script(ast.parse(text))), text.splitlines()
     found = _loop(tree, update)
     if found is not None and (again := _called_again(tree, found[0])):
         raise UsageError(
-            f"line {found[1].lineno} is in a function that {again}: what the loop does in turn is not seen: write it "
+            f"line {found[1].lineno} is in a function that {again}: its order of updates is not visible: write it "
             "around train_step"
         )
     if found is None or not holds(found[1], where["line"]):
         raise UsageError(
-            f"{place_of(where)} calls the model elsewhere than in the loop over the steps: call it there, or write the "
+            f"{place_of(where)} calls the model outside the loop over the steps: call it there, or write the "
             "loop around train_step"
         )
     scope, loop = found
@@ -166,7 +166,7 @@ def _call(name: str) -> ast.expr:
 
 
 def _loop(tree: ast.Module, where: Event) -> tuple[Sequence[ast.stmt], StepsLoop] | None:
-    """The outermost loop that a line is in, and the body that it stands in."""
+    """The outermost loop around a line, and the body that contains it."""
     for _, body in bodies(tree):
         for one in body:
             if isinstance(one, StepsLoop) and holds(one, where["line"]):
@@ -175,7 +175,7 @@ def _loop(tree: ast.Module, where: Event) -> tuple[Sequence[ast.stmt], StepsLoop
 
 
 def _called_again(tree: ast.Module, scope: Sequence[ast.stmt]) -> str:
-    """How the function whose body a loop stands in is called more than once; empty where it is not."""
+    """How a loop's function is called more than once; empty if it is not."""
     function = next((one for one in tree.body if isinstance(one, Function) and one.body is scope), None)
     if function is None:
         return ""
@@ -187,7 +187,7 @@ def _called_again(tree: ast.Module, scope: Sequence[ast.stmt]) -> str:
 
 
 def _from(scope: Sequence[ast.stmt], loop: StepsLoop) -> list[ast.stmt]:
-    """The loop, and what is behind it."""
+    """The loop, and the statements after it."""
     return [one for one in scope if one.lineno >= loop.lineno and not isinstance(one, Function | ast.ClassDef)]
 
 
@@ -205,7 +205,7 @@ def _plan(
     evaluation: HeldOut | None,
     rows: Sequence[str],
 ) -> LoopSlice:
-    """The loop, with an update and an evaluation said in the place of what makes them."""
+    """The loop, with yields in place of the statements that make an update or an evaluation."""
     points = {statement_at(block, update["line"]): Yielded.of([], UPDATES)}
     if rate.expression is not None:
         points = {one: Yielded.of([rate.expression], f"{UPDATES}, {rate.name}") for one in points}
@@ -228,7 +228,7 @@ def _evaluation(
     rows: Sequence[str],
     step: StepLoop,
 ) -> HeldOut | None:
-    """The evaluation's batches; None where there is no evaluation, or none that can be taken over."""
+    """The evaluation's batches; None if there is no evaluation, or none that can be copied."""
     if not observation.evaluation:
         return None
     calls = [e for e in observation.evaluation if e["event"] == "call" and e["has_parameters"] and e["where"]]
@@ -236,21 +236,21 @@ def _evaluation(
     others = {event["name"].partition(".")[0] for event in calls} - set(models)
     if others or not calls:
         said = f"the evaluation is of {', '.join(sorted(others))}, which train_step does not train" if others else ""
-        step.remarks.append(f"{begun}: {said or 'the evaluation is not taken over: it calls no model in a line seen'}")
+        step.remarks.append(f"{begun}: {said or 'the evaluation is left out: it calls no model in a visible line'}")
         return None
     if not evaluates:
-        step.remarks.append(f"{begun}: the evaluation takes no number out of a loss as training's: write it")
+        step.remarks.append(f"{begun}: the evaluation reads no number from a loss like training's: write it")
         return None
     evaluated = {**calls[0]["where"], "function": calls[0]["where"]["function"].removesuffix(WITHIN)}
     try:
         return held_out_batches(tree, scope, loop, where, evaluated, expressions, rows, EVALUATION)
     except UsageError as error:
-        step.remarks.append(f"{begun}: the evaluation is not taken over: {error}")
+        step.remarks.append(f"{begun}: the evaluation is left out: {error}")
         return None
 
 
 def _check_needs(needed: Iterable[str], observation: Observation, loop: StepsLoop) -> None:
-    """Neither the batches nor the plan may depend on what is trained.
+    """Check that neither the batches nor the plan depend on what is trained.
 
     Raises:
         UsageError: they do.
@@ -259,8 +259,8 @@ def _check_needs(needed: Iterable[str], observation: Observation, loop: StepsLoo
     inside = names_set_in(loop)
     if found := sorted(set(needed) & trained):
         raise UsageError(
-            f"line {loop.lineno}: the loop's batches, or how long it goes on, depend on {', '.join(found)}: write the "
-            "loop around train_step"
+            f"line {loop.lineno}: the loop's batches, or its length, depend on {', '.join(found)}: write the loop "
+            "around train_step"
         )
     if found := sorted(set(needed) & inside):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""What making the same updates on both sides gave, and what it says: that they train the same, or not, or neither."""
+"""The result of making the same updates on both sides: they train the same, or not, or that cannot be judged."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from port.records.limits import control_limits
 
 @dataclass(frozen=True)
 class Strayed:
-    """How far the original strays from itself where its first weights are moved in float64's last places.
+    """How far the original strays from itself when its initial weights are perturbed in float64's last digits.
 
     Attributes:
-        losses: the relative difference of each update's.
-        weights: the largest of a parameter or a running statistic behind the last one.
+        losses: the relative difference of each update's loss.
+        weights: the largest relative difference of a parameter or a running statistic after the last update.
     """
 
     losses: tuple[float, ...]
@@ -27,16 +27,16 @@ class Strayed:
 
 @dataclass(frozen=True)
 class StepProof:
-    """What comparing both sides gave.
+    """The result of comparing both sides.
 
     Attributes:
-        losses: of each update, PyTorch's and JAX's.
-        weights: the largest relative difference of a parameter, or of a running statistic, behind the last update.
-        unshared: why the model's random numbers are not drawn alike on both sides, so that nothing can be said; empty
-            where they are, or where it draws none.
-        shared: it draws such as they share.
-        parts: each loss of each update, where an update has several; ``losses`` are then their sums.
-        controls: where the two sides part, how far the original strays from itself.
+        losses: PyTorch's and JAX's loss of each update.
+        weights: the largest relative difference of a parameter, or of a running statistic, after the last update.
+        unshared: why the two sides cannot share the model's random numbers, so that nothing can be said; empty if they
+            share them, or if it draws none.
+        shared: whether it draws random numbers that both sides share.
+        parts: each loss of each update, if an update has several; ``losses`` are then their sums.
+        controls: if the two sides diverge, how far the original strays from itself.
     """
 
     losses: tuple[tuple[float, float], ...]
@@ -53,7 +53,7 @@ class StepProof:
 
     @property
     def judged_until(self) -> int | None:
-        """The last update that can be judged; None where all can, or where the difference is none of rounding's."""
+        """The last update that can be judged; None if all can, or if the difference does not come from rounding."""
         differences = apart(self.losses)
         if not self.controls or differences[0] > PROOF_LIMIT:
             return None
@@ -74,21 +74,21 @@ class StepProof:
 
     @property
     def why(self) -> str:
-        """Why they cannot be judged; empty where they can."""
+        """Why they cannot be judged; empty if they can."""
         if self.unshared:
             return f"the model draws random numbers that the two sides do not share: {self.unshared}"
         if self.status is not Status.CANNOT_JUDGE:
             return ""
         strayed = max(max(one.losses) for one in self.controls)
         return (
-            f"they agree up to update {self.judged_until}, and training makes rounding large from there on: the losses "
-            f"are {self.loss:.1e} apart and the weights {self.weights:.1e}, and the original strays from itself by "
-            f"{strayed:.1e} and {max(one.weights for one in self.controls):.1e} where its first weights are moved in "
-            "float64's last places"
+            f"they agree up to update {self.judged_until}, and from there on training amplifies rounding: the losses "
+            f"are {self.loss:.1e} apart and the weights {self.weights:.1e}, but the original strays from itself by "
+            f"{strayed:.1e} and {max(one.weights for one in self.controls):.1e} when its initial weights are perturbed "
+            "in float64's last digits"
         )
 
     def as_data(self) -> dict[str, Any]:
-        """It as JSON has it."""
+        """The proof as JSON data."""
         return {
             "losses": self.losses,
             "loss": self.loss,
@@ -100,6 +100,6 @@ class StepProof:
 
 
 def apart(pairs: Sequence[tuple[float, float]]) -> list[float]:
-    """The relative difference of each pair; what is not finite is infinitely far."""
+    """The relative difference of each pair; infinite if a value is not finite."""
     found = (abs(a - b) / max(abs(a), 1e-300) for a, b in pairs)
     return [one if math.isfinite(one) else math.inf for one in found]

@@ -1,4 +1,4 @@
-"""The update in JAX, as source: the optimizer, the gradients of a batch's loss, and what stands between them."""
+"""Write the update in JAX as source: the gradients of a batch's loss, the optimizer, and the steps between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from port.scripts.writing.shaping import Shaping
 MODULE = Template('''\
 """One update of $script in JAX: a batch's loss, its gradients, and the optimizer's step.
 
-    graphdef, state = create(load())                        # the original's first weights
+    graphdef, state = create(load())                        # the original's initial weights
     $call
 
 The same in PyTorch, up to the loss, is in torch_loss.py.
@@ -62,7 +62,7 @@ $apart    return graphdef, State(params, rest, make_optimizer().init(params)$fir
 
 @partial(jax.jit, static_argnums=0, ${static}donate_argnums=1)
 def train_step(graphdef: Any, state: State, $rate$parameters$option) -> tuple[State, jax.Array$left]:
-    """One update: the state behind it, and the loss before it$behind_it.$about
+    """One update: the state after it, and the loss before it$behind_it.$about
     """
 
     def loss_fn(params: Any, rest: Any, ${keys}$parameters) -> Any:
@@ -79,7 +79,7 @@ PLATEAU = Template('''
 
 @partial(jax.jit, donate_argnums=0)
 def after_evaluation(state: State, value: jax.Array | float) -> State:
-    """The state behind an evaluation: the rate falls where ``value`` has ceased to improve.
+    """The state after an evaluation: the rate falls if ``value`` has stopped improving.
 
     As at $place.
     """
@@ -92,7 +92,7 @@ def after_evaluation(state: State, value: jax.Array | float) -> State:
 
     return state._replace(opt_state=jax.tree.map(stepped, state.opt_state, is_leaf=is_plateau))
 ''')
-APART = "    rest = jax.tree.map(jax.numpy.copy, rest)  # layers may share a stream's counter, and it is donated\n"
+APART = "    rest = jax.tree.map(jax.numpy.copy, rest)  # layers may share a stream's counter, which is donated\n"
 ONE = Template("""\
     loss_and_grad = jax.value_and_grad(loss_fn, has_aux=True)
     (loss, $rest), gradients = loss_and_grad(state.params, state.rest, $masks$inputs)""")
@@ -113,31 +113,31 @@ SEVERAL = Template("""\
     loss = losses.sum()""")
 
 PARAMETERS = ("graphdef", "masks", "microbatch", "params", "rest", "state")
-"""Names in train_step that no number of the optimizer may have."""
+"""Names in train_step that no argument for an optimizer's number may have."""
 
 
 @dataclass(frozen=True)
 class StepFacts:
-    """What the source says.
+    """The facts from which the source is written.
 
     Attributes:
         script: the original's name.
-        inputs: names of what a batch consists of.
-        microbatches: how many make an update.
-        optax: what `port.optax_source` gives.
-        optimizer: what it is, for a docstring.
+        inputs: the names of a batch's parts.
+        microbatches: the number of microbatches per update.
+        optax: the result of `port.optax_source`.
+        optimizer: its description, for a docstring.
         made: the original's line.
-        takes_rate: whether each update is given its learning rate.
-        numbers: of the optimizer that the script's options give: ``optax`` has their names in their places.
-        covered: all expressions that they stand for, each with its file.
-        average: of the weights, which an update brings up to date.
-        drops: whether the model draws dropout: a key may then be given, from which all of it is drawn.
+        takes_rate: whether each update takes its learning rate as an argument.
+        numbers: the optimizer's numbers that the script's options set: ``optax`` has their names instead.
+        covered: all expressions that they replace, each with its file.
+        average: the average of the weights, which an update updates.
+        drops: whether the model draws dropout: a key may then be passed, from which all of it is drawn.
         draws_in_evaluation: whether it draws in evaluation, too.
-        states: the last of the inputs, if an update leaves them for the next one.
-        closure: whether the optimizer evaluates the loss by itself, several times an update.
+        states: the last inputs, if an update carries them to the next one.
+        closure: whether the optimizer evaluates the loss itself, several times per update.
         evaluates: parts of the model, ``model.teacher``, that are in evaluation mode while it is trained.
-        plateau: the line that steps ReduceLROnPlateau; None where the script has none.
-        shaping: of the model, by options of the script's; None where none shapes it, or it has to stay as it is.
+        plateau: the line that steps ReduceLROnPlateau; None if the script has none.
+        shaping: how the script's options shape the model; None if none does, or if the model must stay unchanged.
     """
 
     script: str
@@ -160,7 +160,7 @@ class StepFacts:
 
 
 def step_source(facts: StepFacts) -> str:
-    """The source of train_step.py, to be formatted."""
+    """The unformatted source of train_step.py."""
     imports, body = optimizer_lines(facts.optax)
     inputs = ", ".join(facts.inputs)
     several = facts.microbatches > 1
@@ -183,7 +183,7 @@ def step_source(facts: StepFacts) -> str:
     if facts.states:
         are = "is" if len(facts.states) == 1 else "are"
         about += [
-            f"``{', '.join(facts.states)}`` {are} what the update before has left; what this one leaves comes last."
+            f"``{', '.join(facts.states)}`` {are} carried from the previous update; the new values are returned last."
         ]
     loss = f"loss{', *carried' if facts.states else ''} = model({inputs})"
     if facts.drops:
@@ -210,7 +210,7 @@ def step_source(facts: StepFacts) -> str:
         apart=APART if facts.drops else "",
         left=", list[jax.Array]" if facts.states else "",
         aux=f"({rest}, carried)" if facts.states else rest,
-        behind_it=", and what is carried over" if facts.states else "",
+        behind_it=", and the carried states" if facts.states else "",
         carried=", carried" if facts.states else "",
         given=", ".join(names),
         script=facts.script,
@@ -235,14 +235,14 @@ def step_source(facts: StepFacts) -> str:
 
 
 def call_of(facts: StepFacts) -> str:
-    """A call of train_step, as one writes it."""
+    """A call of train_step, as source."""
     rate = ["lr"] if facts.takes_rate else []
     left = f", ({', '.join(facts.states)}{',' * (len(facts.states) == 1)})" if facts.states else ""
     return f"state, loss{left} = train_step(graphdef, {', '.join(['state', *rate, *facts.inputs])})"
 
 
 def optimizer_lines(source: str) -> tuple[list[str], list[str]]:
-    """The imports, and the lines of a function that returns it."""
+    """The imports, and the lines of a function that returns the optimizer."""
     lines = source.strip().splitlines()
     imports = [line for line in lines if line.startswith(("import ", "from "))]
     rest = [line for line in lines if line not in imports and line]

@@ -1,4 +1,4 @@
-"""Writes train.py and original.py around an update that a loop over steps makes, on batches that it makes itself."""
+"""Write train.py and original.py around an update made by a loop over steps that makes its batches itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from port.scripts.writing.taken_over import check_names, remarks_of
 from port.scripts.writing.trainer_files import facts_of, write_checked
 
 CHECKED = 4
-"""Batches that are drawn again."""
+"""How many batches are redrawn as a check."""
 DIVIDES = ("div", "__truediv__", "mul", "__mul__", "__rmul__")
 
 
@@ -39,25 +39,25 @@ def write_step_trainer(
     *,
     with_models: bool = False,
 ) -> list[str]:
-    """Write them, and see that they give the script's own batches; returns what a person has to know of them.
+    """Write them, and check that they give the script's batches; returns remarks for the user.
 
     Args:
-        folder: where train_step.py is.
-        observation: of the script.
-        source: of the path from a batch to its loss.
-        step: what train_step.py says.
-        orders: of each input's axes in JAX.
-        observed: what each watched microbatch was given.
-        names: of the calls from a batch to its loss.
-        draws: for each watched microbatch what puts back the generators' states before it.
-        with_models: whether the models are made beside the data, which is drawn behind their weights.
+        folder: the folder of train_step.py.
+        observation: the script's observation.
+        source: the source of the path from a batch to its loss.
+        step: the facts of train_step.py.
+        orders: the axis order of each input in JAX.
+        observed: the inputs of each watched microbatch.
+        names: the names of the calls from a batch to its loss.
+        draws: for each watched microbatch, functions that restore the generators' states before it.
+        with_models: whether to copy the models' construction too, because the data is drawn after their weights.
 
     Raises:
-        DrawnBehind: the data that its own lines make is another.
-        UsageError: the script's loop is not plain; says the line, and what to write.
+        DrawnBehind: the copied lines make other data.
+        UsageError: the script's loop is too complex; the message has the line, and what to write.
     """
     inputs = list(source.inputs)
-    told = dict(zip(inputs, source.told, strict=True))
+    told = dict(zip(inputs, source.descriptions, strict=True))
     rates = rates_of(observation) if step.takes_rate else []
     calls, parts = _of_one_loss(observation, names, step.microbatches)
     loop = step_loop_of(
@@ -68,7 +68,7 @@ def write_step_trainer(
         first_rate=constructed_rate(observation) if rates else 0.0,
         with_models=with_models,
         evaluates=_is_found(observation, calls),
-        has_numbers=any(one.get("number") for one in source.told),
+        has_numbers=any(one.get("number") for one in source.descriptions),
     )
     check_names(loop.loop)
     remarks = list(loop.remarks)
@@ -90,7 +90,7 @@ def write_step_trainer(
     where = called_at(observation)
 
     def check(original: Path) -> None:
-        numbers = range(step.microbatches, len(observed))[:CHECKED]  # of the first update not all is seen
+        numbers = range(step.microbatches, len(observed))[:CHECKED]  # the first update is not seen completely
         seen = [SeenBatch(n, [observed[n][name] for name in inputs], draws[n]) for n in numbers]
         check_steps(original, facts.data, seen, rates, where)
 
@@ -119,14 +119,14 @@ def _expression(name: str, told: Mapping[str, object], observation: Observation)
     if said is None:
         begun = place_of(observation.steps[0][0]["where"])
         raise UsageError(
-            f"{name}, which train_step is given, has no name in the loop (that begins at {begun}): name it, or write "
-            "its making and call train_step with arrays"
+            f"{name}, an input of train_step, has no name in the loop (which begins at {begun}): name it, or write the "
+            "code that makes it and call train_step with arrays"
         )
     return str(said)
 
 
 def _of_one_loss(observation: Observation, names: Sequence[str], microbatches: int) -> tuple[list[str], int]:
-    """The calls up to a loss that is not yet divided among the microbatches, and by what it then is."""
+    """The calls up to a loss before its division by the number of microbatches, and the divisor."""
     if microbatches == 1:
         return list(names), 1
     path = next(event["path"] for event in observation.steps[0] if event["event"] == "backward")
@@ -140,7 +140,7 @@ def _of_one_loss(observation: Observation, names: Sequence[str], microbatches: i
 
 
 def _is_found(observation: Observation, calls: Sequence[str]) -> bool:
-    """Whether the script takes a number out of such a loss when it evaluates."""
+    """Whether the script reads a number from such a loss when it evaluates."""
     found = FoundByScript(calls)
     for event in observation.evaluation:
         if event["event"] == "number":

@@ -1,4 +1,4 @@
-"""Sums of an evaluation that a script adds up within torch, in JAX: they stay on their device until they are read."""
+"""Rewrite an evaluation's torch sums for JAX: they stay on the device until they are read."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from port.scripts.writing.evaluated_numbers import TakenNumber
 
 MOVES = ("cpu", "cuda", "to", "float", "double", "detach")
-"""Methods that a sum has in torch, and needs not in JAX."""
+"""Methods of a torch sum that JAX does not need."""
 
 
 def sums_of(loop: ast.For, taken: Sequence[TakenNumber]) -> set[str]:
-    """The variables in which a script adds numbers up within torch.
+    """The variables in which a script sums numbers within torch.
 
     Args:
-        loop: over the evaluation's batches.
+        loop: the loop over the evaluation's batches.
         taken: the numbers of one batch.
     """
     lines = {one.where["line"] for one in taken if one.is_added}
@@ -31,19 +31,19 @@ class ReplacedSum(ast.NodeTransformer):
     """``total += x`` → ``total += numbers[n]``, at one line.
 
     Attributes:
-        count: how often it was found.
+        count: how many times it was found.
 
     Args:
-        text: what is added.
-        line: the script's.
-        number: the measured number's place.
+        text: the added term.
+        line: the script's line.
+        number: the measured number's index.
     """
 
     def __init__(self, text: str, line: int, number: int) -> None:
         self._text, self._line, self._number, self.count = text, line, number, 0
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        """The statement itself."""
+        """Replace the statement."""
         is_there = node.lineno <= self._line <= (node.end_lineno or node.lineno)
         if is_there and ast.unparse(node.value) == self._text:
             self.count += 1
@@ -53,7 +53,7 @@ class ReplacedSum(ast.NodeTransformer):
 
 
 def with_sums(block: Sequence[ast.stmt], sums: set[str]) -> list[ast.stmt]:
-    """Statements around a loop whose sums JAX adds up: they begin with numbers, and are moved nowhere."""
+    """Statements around a loop whose sums JAX computes: sums start from numbers, and are not moved between devices."""
     return [_OfSums(sums).visit(copy.deepcopy(one)) for one in block]
 
 
@@ -64,7 +64,7 @@ class _OfSums(ast.NodeTransformer):
         self._sums = sums
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        """What a sum begins with."""
+        """Replace a sum's initial value."""
         if len(node.targets) == 1 and isinstance(node.targets[0], ast.Name) and node.targets[0].id in self._sums:
             match node.value:
                 case ast.Call(ast.Attribute(ast.Name("torch"), "zeros")):
@@ -74,7 +74,7 @@ class _OfSums(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Where a sum is moved, or is given another dtype."""
+        """Remove a sum's move to another device or cast to another dtype."""
         inner = self.generic_visit(node)
         match inner:
             case ast.Call(ast.Attribute(ast.Name(name) as value, method)) if name in self._sums and method in MOVES:

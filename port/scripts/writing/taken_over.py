@@ -1,4 +1,4 @@
-"""What a written trainer takes over of a script's loop, and what a person has to know of it."""
+"""Decide what a written trainer copies from a script's loop, and collect remarks for the user."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OWN_NAMES = {
     *("evaluation", "fixed", "given_once", "hyperparameters", "inputs", "losses", "measure", "measured", "mesh"),
     *("numbers_of", "parted", "placed", "sampled", "told", "whole"),
 }
-"""Names in train.py that a script's own must not take."""
+"""Names in train.py that the script's modules must not have."""
 
 
 def check_names(loop: EpochLoop) -> None:
@@ -32,13 +32,13 @@ def check_names(loop: EpochLoop) -> None:
         for name in names:
             if name.partition(".")[0] in ("model", "train_step", "original", "evaluation"):
                 raise UsageError(
-                    f"{loop.file.name}:{one.lineno} imports {name}, which is also the name of a written file: give the "
-                    "script's own another name, or write the loop around train_step"
+                    f"{loop.file.name}:{one.lineno} imports {name}, which is also the name of a written file: rename "
+                    "the script's module, or write the loop around train_step"
                 )
 
 
 def imports_its_own(loop: EpochLoop) -> bool:
-    """Whether what is taken over imports a module that lies beside the script."""
+    """Whether the copied code imports a module from the script's folder."""
     names = set()
     for one in [*loop.taken.definitions, *loop.taken.body]:
         names |= {one.module or ""} if isinstance(one, ast.ImportFrom) else set()
@@ -48,7 +48,7 @@ def imports_its_own(loop: EpochLoop) -> bool:
 
 
 def values_kept(loop: EpochLoop, observation: Observation) -> dict[str, Any]:
-    """The options that are used elsewhere than in what is taken over, with their values."""
+    """The options that are used outside the copied code, with their values."""
     return {one["name"]: one["given"] for one in observation.options if not loop.is_free(one["name"])}
 
 
@@ -69,14 +69,14 @@ def remarks_of(
     *,
     tells: bool = False,
 ) -> list[str]:
-    """What a person has to know.
+    """Remarks for the user.
 
     Args:
-        loop: of the script.
-        written_for: the options that keep their values.
-        observation: of the script.
-        taken: the lines that are taken over with its evaluation, with what it prints, and where it leaves its loop.
-        tells: whether any that print are.
+        loop: the script's loop.
+        written_for: the options with fixed values.
+        observation: the script's observation.
+        taken: the lines copied with its evaluation, its prints and its exits from the loop.
+        tells: whether any of them print.
     """
     found = []
     often = f"every {SAVED_EVERY} updates" if loop.is_planned else "once an epoch"
@@ -86,7 +86,7 @@ def remarks_of(
         word = "break" if isinstance(jump, ast.Break) else "continue"
         found.append(f"{loop.file.name}:{jump.lineno} has a {word} among the batches: train.py takes every batch")
     for event in observation.saved:
-        found.append(f"{place_of(event['where'])} saves: train.py keeps its State by Orbax, {often}")
+        found.append(f"{place_of(event['where'])} saves: train.py saves its State with Orbax, {often}")
     before = [event for event in observation.printed if _is_before(loop, event["where"])]
     if before:
         lines = ", ".join(str(event["where"]["line"]) for event in before)
@@ -96,11 +96,11 @@ def remarks_of(
             continue
         if event["where"] and event["where"]["line"] in taken and Path(event["where"]["file"]) == loop.file:
             continue
-        instead = "not taken over" if tells else f"train.py prints the loss every {interval(loop)} updates"
+        instead = "left out" if tells else f"train.py prints the loss every {interval(loop)} updates"
         found.append(f"{place_of(event['where'])} prints: {instead}")
     if written_for:
         names = ", ".join(f"{name} {value!r}" for name, value in written_for.items())
-        found.append(f"options that keep their values, as they are used where train_step.py was written: {names}")
+        found.append(f"fixed options, because train_step.py was written for their values: {names}")
     shuffled = [one["name"] for one in observation.loaders if one["shuffle"]]
     if shuffled:
         found.append(
@@ -111,7 +111,7 @@ def remarks_of(
 
 
 def _is_before(loop: EpochLoop, where: Event | None) -> bool:
-    """Whether a line stands before the loop over the epochs, in the same block of lines or at the script's top."""
+    """Whether a line is before the loop over the epochs, in the same block or at the script's top level."""
     if where is None or loop.statement is None or Path(where["file"]) != loop.file:
         return False
     functions = [one for one in ast.walk(loop.tree) if isinstance(one, Function)]

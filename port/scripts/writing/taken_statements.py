@@ -1,7 +1,7 @@
-"""The statements of a script that make its data: what stands before a loader and has a part in it, and nothing else.
+"""Select the statements of a script that make its data: those that a loader depends on, and nothing else.
 
-It is read backwards from the loaders, by the names that each statement loads and sets. What was found is only a guess
-until it has been run and gives the same data (`original_data`).
+The script is read backwards from the loaders, by the names that each statement loads and sets. The selection is only a
+guess until it has been run and gives the same data (`original_data`).
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from port.scripts.writing.own_calls import Function, is_call_of
 
 SEEDS = ("manual_seed", "manual_seed_all", "seed")
 DRAWS = ("rand", "normal", "bernoulli", "multinomial", "shuffle", "choice", "permutation", "integers", "uniform")
-"""In the names of functions that draw."""
+"""Words in the names of functions that draw."""
 SHOWN = ("print", "info", "debug", "warning")
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom
 
 
 @dataclass
 class Taken:
-    """Statements in the order of the script.
+    """Statements in the script's order.
 
     Attributes:
-        definitions: imports, functions, classes, and what these need: they stand at the top.
+        definitions: imports, functions, classes, and what they need: they go to the top.
         body: the others, which make the data.
-        options: the variable that holds the script's options; None where no statement needs it.
+        options: the variable that holds the script's options; None if no statement needs it.
     """
 
     definitions: list[ast.stmt] = field(default_factory=list)
@@ -45,15 +45,15 @@ def taken_statements(
     more: set[str],
     models: Sequence[ast.stmt] = (),
 ) -> Taken:
-    """The wanted statements, and what they need.
+    """The wanted statements, and those that they depend on.
 
     Args:
         tree: the script.
-        scope: the body in which they stand: the script's own, or that of one of its functions.
+        scope: the body that contains them: the script's top level, or one of its functions.
         before: its statements before the loop over the epochs.
-        wanted: of these.
-        more: names that are needed besides.
-        models: of the statements before, those that make models, whose weights the data is drawn behind.
+        wanted: the wanted ones among these.
+        more: further names that are needed.
+        models: the statements before the loop that make models, if the data is drawn after their weights.
     """
     taken = Taken()
     needed = set(more)
@@ -70,11 +70,11 @@ def taken_statements(
 
 
 def statements_for(statements: Sequence[ast.stmt], needed: set[str]) -> list[ast.stmt]:
-    """Those of some statements that lead to names; these are taken out of them, and what they need is put in.
+    """The statements that set the needed names; ``needed`` is updated to what they need in turn.
 
     Args:
-        statements: one after another.
-        needed: names; is changed.
+        statements: consecutive statements.
+        needed: names; modified in place.
     """
     found = []
     for statement in reversed(statements):
@@ -86,12 +86,12 @@ def statements_for(statements: Sequence[ast.stmt], needed: set[str]) -> list[ast
 
 
 def kills(statement: ast.stmt) -> set[str]:
-    """The names to which it gives a value that does not depend on the one before."""
+    """The names that it overwrites regardless of their previous value."""
     return set(names_set(statement)) - names_loaded(statement) if _is_plain(statement) else set()
 
 
 def _is_plain(statement: ast.stmt) -> bool:
-    """Whether what it sets is as it says, whatever was there before."""
+    """Whether its result does not depend on the previous value of what it sets."""
     stored = [one for one in ast.walk(statement) if isinstance(one, ast.Subscript | ast.Attribute)]
     is_part = any(isinstance(one.ctx, ast.Store) for one in stored)
     return isinstance(statement, ast.Assign | ast.AnnAssign) and not is_part
@@ -135,13 +135,13 @@ def _at_the_top(statements: Sequence[ast.stmt], options: str | None, models: Seq
 def _draws_late(
     statement: ast.stmt, statements: Sequence[ast.stmt], top: Sequence[ast.stmt], models: Sequence[ast.stmt]
 ) -> bool:
-    """Whether it draws by generators that something below the top seeds before, or draws from."""
+    """Whether it draws from generators that a statement below the top level seeds or uses earlier."""
     before = [one for one in statements if one not in top and one.lineno < statement.lineno]
     return _draws(statement) and any(is_seed(one) or _draws(one) or one in models for one in before)
 
 
 def _draws(statement: ast.stmt) -> bool:
-    """Whether it draws itself, by the name of what it calls."""
+    """Whether it draws, judging by the names of its calls."""
     if isinstance(statement, Definition):
         return False
     names = [called_name(one) for one in calls_in(statement) if not any(w.arg == "generator" for w in one.keywords)]
@@ -149,13 +149,13 @@ def _draws(statement: ast.stmt) -> bool:
 
 
 def _known_late(statements: Sequence[ast.stmt], top: Sequence[ast.stmt], options: str | None) -> set[str]:
-    """The options, and names that are set below the top."""
+    """The options, and names that are set below the top level."""
     below = [name for one in statements if one not in top for name in names_set(one)]
     return {*below, *([options] if options is not None else [])}
 
 
 def names_loaded(node: ast.stmt | ast.expr) -> set[str]:
-    """Names from outside that a statement or an expression needs, also within what it defines."""
+    """The free names of a statement or an expression, including those of functions that it defines."""
     return {
         instruction.argval
         for code in _codes(node)
@@ -165,7 +165,7 @@ def names_loaded(node: ast.stmt | ast.expr) -> set[str]:
 
 
 def names_set(statement: ast.stmt) -> list[str]:
-    """Names that a statement gives a value, or a part of one."""
+    """Names that a statement sets, fully or partly."""
     outer = next(iter(_codes(statement)), None)
     instructions = [] if outer is None else list(dis.get_instructions(outer))
     found = [one.argval for one in instructions if one.opname in ("STORE_NAME", "STORE_GLOBAL")]
@@ -181,7 +181,7 @@ def calls_in(node: ast.AST) -> Iterator[ast.Call]:
 
 
 def called_name(call: ast.Call) -> str:
-    """The last part of what is called: ``seed`` of ``random.seed(0)``."""
+    """The last part of the called name: ``seed`` of ``random.seed(0)``."""
     match call.func:
         case ast.Name(name) | ast.Attribute(attr=name):
             return name
@@ -193,7 +193,7 @@ def _codes(node: ast.stmt | ast.expr) -> Iterator[CodeType]:
     module = ast.fix_missing_locations(ast.Module([statement], []))
     try:
         pending = [compile(module, "<statement>", "exec", dont_inherit=True)]
-    except SyntaxError:  # a return of a function's own
+    except SyntaxError:  # a function's return statement
         return
     while pending:
         code = pending.pop()
@@ -202,12 +202,12 @@ def _codes(node: ast.stmt | ast.expr) -> Iterator[CodeType]:
 
 
 def gives_options(statement: ast.stmt) -> bool:
-    """Whether it is about argparse: the written script has the options of its own."""
+    """Whether it belongs to argparse: the written script parses the options itself."""
     return any(called_name(one) in ("parse_args", "parse_known_args", "ArgumentParser") for one in calls_in(statement))
 
 
 def options_of(tree: ast.Module) -> str | None:
-    """The variable that argparse's options go to."""
+    """The variable that holds argparse's options."""
     for one in ast.walk(tree):
         match one:
             case ast.Assign(targets=[ast.Name(name)], value=ast.Call() as call) if called_name(call) == "parse_args":
@@ -221,7 +221,7 @@ def is_seed(statement: ast.stmt) -> bool:
 
 
 def changes(statement: ast.stmt, needed: set[str]) -> bool:
-    """Whether it changes what is needed: ``options.update(…)``, ``random.shuffle(items)``."""
+    """Whether it mutates a needed value: ``options.update(…)``, ``random.shuffle(items)``."""
     calls = calls_in(statement)
     if not isinstance(statement, ast.Expr | ast.If | ast.For | ast.With):
         return False
@@ -236,7 +236,7 @@ def changes(statement: ast.stmt, needed: set[str]) -> bool:
 
 
 def runs(statement: ast.stmt, where: dict[str, Any]) -> bool:
-    """Whether a statement holds a line, or calls the function in which it stands."""
+    """Whether a statement contains a line, or calls the function that contains it."""
     if isinstance(statement, Function | ast.ClassDef):
         return False
     return holds(statement, where["line"]) or any(
@@ -245,17 +245,17 @@ def runs(statement: ast.stmt, where: dict[str, Any]) -> bool:
 
 
 def holds(statement: ast.stmt | ast.expr, line: int) -> bool:
-    """Whether a line is one of a statement's, or of an expression's."""
+    """Whether a line belongs to a statement or an expression."""
     return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
 
 
 def targets_of(target: ast.expr) -> set[str]:
-    """The names that a loop, or an assignment, gives something to."""
+    """The names that a loop's or an assignment's target sets."""
     return {node.id for node in ast.walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def is_guard(statement: ast.stmt) -> bool:
-    """Whether it is what a script does when it is run, and not when it is imported."""
+    """Whether it is a main guard: ``if __name__ == "__main__":``."""
     return isinstance(statement, ast.If) and "__name__" in names_loaded(statement.test)
 
 

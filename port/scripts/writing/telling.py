@@ -1,4 +1,4 @@
-"""What a script prints while it trains, and where it leaves its loop, found by what was seen of its steps."""
+"""Find what a script prints while it trains, and where it leaves its loop, from its watched steps."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from port.scripts.writing.loop import EpochLoop, loop_over_batches
 from port.scripts.writing.loop_lines import counted_by
 from port.scripts.writing.own_evaluation import OwnEvaluation
 from port.scripts.writing.own_telling import OwnTelling, UpdateLines, WrittenEvaluation, own_telling
+from port.scripts.writing.reported_statements import WrittenNames
 from port.scripts.writing.shared_function import calling_line
 from port.scripts.writing.taken_over import OWN_NAMES
 from port.scripts.writing.taken_statements import called_name
-from port.scripts.writing.told_statements import WrittenNames
 
 BACKWARD = ("backward", "scale")
 CHANGES = ("update", "schedule", "scaler", "average", "written")
-"""Events of a step that move weights, averages, schedules."""
+"""Events of a step that change weights, averages or schedules."""
 
 
 def telling_of(
@@ -29,15 +29,15 @@ def telling_of(
     epoch: str,
     own_evaluation: OwnEvaluation | None,
 ) -> OwnTelling | None:
-    """The script's own lines that tell of its training, or leave it; None where there are none that train.py can have.
+    """The script's lines that report on its training, or leave its loop; None if train.py can have none of them.
 
     Args:
-        loop: of the script.
-        observation: of it.
-        parts: of a batch that train_step is given: input → where in a batch it is.
-        orders: of the inputs' axes in JAX.
-        epoch: what counts the epochs in train.py.
-        own_evaluation: the script's, where it is taken over.
+        loop: the script's loop.
+        observation: the script's observation.
+        parts: train_step's inputs from a batch: input → where in a batch it is.
+        orders: the inputs' axis orders in JAX.
+        epoch: train.py's variable that counts the epochs.
+        own_evaluation: the script's evaluation, if it is copied.
     """
     begun = observation.trained_on()
     batches = loop_over_batches(loop.tree, begun["line"]) if begun is not None else None
@@ -54,12 +54,12 @@ def telling_of(
     }
     names = WrittenNames(
         loss, known, _parts(batches, parts, orders), OWN_NAMES - {"losses"}
-    )  # those are of several turns
+    )  # these belong to several turns
     evaluation = None
     if own_evaluation is not None:
         begun = next(event["where"] for event in observation.evaluation if event["event"] == "batch")
         where = calling_line(loop.tree, begun, loop.loaders["evaluation"])
-        lines = own_evaluation.lines if where is begun else ()  # the lines of a function that trains, too
+        lines = own_evaluation.lines if where is begun else ()  # the lines of a function that also trains
         is_each = not loop.evaluates_if and not loop.evaluates_at_end
         given = tuple(one.strip() for one in (own_evaluation.shown or "").split(",")) if is_each else ()
         evaluation = WrittenEvaluation(where, lines, tuple(one for one in given if one.isidentifier()))
@@ -96,7 +96,7 @@ def _loss_name(observation: Observation) -> str | None:
 
 
 def _parts(batches: ast.For, parts: Mapping[str, str], orders: Mapping[str, Sequence[int]]) -> dict[str, str]:
-    """The script's names for the parts of a batch, with what train_step is given in their place."""
+    """The script's names for the parts of a batch, with the corresponding inputs of train_step."""
     target = batches.target
     is_counted = isinstance(batches.iter, ast.Call) and called_name(batches.iter) == "enumerate"
     if is_counted and isinstance(target, ast.Tuple) and len(target.elts) == 2:

@@ -1,4 +1,4 @@
-"""Whether a script tells its sampler, before each pass, which epoch it is: ``sampler.set_epoch(epoch)``."""
+"""Find whether a script calls its sampler's ``set_epoch(epoch)`` before each pass."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from port.scripts.writing.taken_statements import called_name, calls_in
 
 
 def tells_epoch(tree: ast.Module, epochs: ast.For | None, training: Event, file: Path) -> bool:
-    """Whether the script tells training's sampler which epoch it is: ``sampler.set_epoch(epoch)``.
+    """Whether the script calls ``set_epoch(epoch)`` of the training loader's sampler.
 
-    Only a line that was run counts: what tells a sampler in several processes alone is none in one.
+    Only a line that ran counts: a call made only in several processes does not count in one.
 
     Raises:
-        UsageError: it tells something else than the loop's own variable, or another sampler.
+        UsageError: it passes something other than the loop's variable, or calls another sampler's set_epoch.
     """
     told = training.get("epoch_told")
     if told is None:
@@ -32,13 +32,13 @@ def tells_epoch(tree: ast.Module, epochs: ast.For | None, training: Event, file:
             case ast.For(target=ast.Name(name)), ast.Name(said) if said == name:
                 return True
     raise UsageError(
-        f"{place_of(told['where'])} tells {training['name']}.{told['of']} another number than the variable of the loop "
-        "over the epochs, or not its sampler: write the loop around train_step"
+        f"{place_of(told['where'])} does not call {training['name']}.{told['of']}.set_epoch with the variable of "
+        "the loop over the epochs, or calls another object's: write the loop around train_step"
     )
 
 
 def _in_loop(given: ast.expr, call: ast.Call, epochs: ast.For | None, tree: ast.Module, file: str) -> ast.expr | None:
-    """What a call is given, as a loop says it that it is in, or that calls the function that it is in."""
+    """A call's argument in the names of the loop around it, or around the call of its function."""
     if epochs is None or any(one is call for one in ast.walk(epochs)):
         return given
     for function, owner, named in functions_of(tree):

@@ -1,4 +1,4 @@
-"""Writes train.py and original.py around a written update, where the script's loop is plain; or says why not."""
+"""Write train.py and original.py around a written update if the script's loop is simple enough, or say why not."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from port.scripts.writing.trainer_files import epoch_of, facts_of, write_checked
 from port.scripts.writing.unwritten import remarks_around
 from port.scripts.writing.whole_data import are_whole, check_whole, whole_data_loop
 
-MODELS_TOO = "original.py makes the models, too: the data is drawn by the generator that draws their weights"
+MODELS_TOO = "original.py makes the models, too: the data is drawn from the generator that draws their weights"
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class InTurn:
     """Several optimizers that step in turn.
 
     Attributes:
-        models: the script's, which they train or which lead to a loss.
-        last: the optimizer behind whose step an update is whole.
-        sample: is given the variables that count the epochs and that hold the options, and writes samples.py, if
-            models are called in training for no loss; gives whether it has, and what a person has to know.
+        models: the script's models that they train or that lead to a loss.
+        last: the optimizer whose step completes an update.
+        sample: called with the variables that count the epochs and that hold the options; writes samples.py, if models
+            are called in training mode for no loss; returns whether it has, and remarks for the user.
     """
 
     models: tuple[str, ...]
@@ -59,11 +59,11 @@ class InTurn:
 
 
 def trainer_or_reason(write: Callable[[], list[str]], observation: Observation) -> tuple[str, list[str]]:
-    """Write a trainer; gives why there is none, if so, and what a person has to know, or to do.
+    """Write a trainer; returns why there is none, if so, and remarks for the user.
 
     Args:
         write: writes it, or raises `UsageError`.
-        observation: of the script.
+        observation: the script's observation.
     """
     try:
         return "", write()
@@ -87,25 +87,25 @@ def write_trainer(
     turns: InTurn | None = None,
     evaluation_writer: EvaluationWriter | None = None,
 ) -> list[str]:
-    """Write them, and see that they give the script's own data; returns what a person has to know of them.
+    """Write them, and check that they give the script's data; returns remarks for the user.
 
     Args:
-        folder: where train_step.py is.
-        observation: of the script.
-        source: of the path from a batch to its loss.
-        step: what train_step.py says.
-        orders: of each input's axes in JAX.
+        folder: the folder of train_step.py.
+        observation: the script's observation.
+        source: the source of the path from a batch to its loss.
+        step: the facts of train_step.py.
+        orders: the axis order of each input in JAX.
         loaders: the script's DataLoaders, by name.
-        batches: an epoch's updates, where a schedule counts them.
-        observed: what each watched step was given, where one optimizer steps.
-        names: of the calls from a batch to its loss.
-        calls: those of the first update by number: where one of them makes an input, its line is taken over.
-        draws: for each watched batch what puts back the generators' states before it.
-        turns: of several optimizers.
-        evaluation_writer: writes the script's evaluation, where one optimizer steps.
+        batches: the number of updates per epoch, if a schedule needs it.
+        observed: the inputs of each watched step, if one optimizer steps.
+        names: the names of the calls from a batch to its loss.
+        calls: the calls of the first update, by number: if one of them makes an input, its line is copied.
+        draws: for each watched batch, functions that restore the generators' states before it.
+        turns: the turns of several optimizers.
+        evaluation_writer: writes the script's evaluation, if one optimizer steps.
 
     Raises:
-        UsageError: the script's loop is not plain; says the line, and what to write.
+        UsageError: the script's loop is too complex; the message has the line, and what to write.
     """
     write = partial(
         _write,
@@ -147,9 +147,9 @@ def _write(
     with_models: bool = False,
 ) -> list[str]:
     first = observed[0] if observed else {}
-    is_whole = turns is None and are_whole(source.told, observed)
+    is_whole = turns is None and are_whole(source.descriptions, observed)
     plateau = plateau_step(observation)
-    is_own = not is_whole and turns is None and not any("batch" in told for told in source.told)
+    is_own = not is_whole and turns is None and not any("batch" in told for told in source.descriptions)
     if plateau is not None and (turns is not None or is_own):
         check_follows(observation, plateau, evaluates=False)
     if is_own:
@@ -164,7 +164,7 @@ def _write(
                 raise
         return by_steps(with_models=with_models)
     parts, made = ({}, {}) if is_whole else parts_of_batch(source, observation, calls)
-    training = loader_of(observation, next((told["batch"] for told in source.told if "batch" in told), ""))
+    training = loader_of(observation, next((told["batch"] for told in source.descriptions if "batch" in told), ""))
     if (made or is_whole) and step.microbatches > 1:
         what = ", ".join(made or source.inputs)
         raise UsageError(
@@ -176,7 +176,7 @@ def _write(
     needs = (lines.needs if lines else frozenset()) | (numbers.needed if numbers else frozenset())
     evaluation, is_average, remarks = evaluation_of(observation, source, step.average, has_more=bool(made or turns))
     loop = (
-        whole_data_loop(observation, [str(told["variable"]) for told in source.told])
+        whole_data_loop(observation, [str(told["variable"]) for told in source.descriptions])
         if is_whole
         else loop_of(observation, training, evaluation, needs, with_models=with_models)
     )
@@ -187,7 +187,7 @@ def _write(
         where = place_of(observation.evaluation[0]["where"])
         evaluation, remarks = (
             None,
-            [f"{where}: the evaluation is not taken over, as its loader, or when it is made, is not seen: write it"],
+            [f"{where}: the evaluation is left out, because its loader, or when it runs, is not visible: write it"],
         )
     if lines or is_whole:
         given = [*parts, *made] or list(source.inputs)
@@ -260,18 +260,18 @@ def _write(
 def _own_evaluation(
     writer: EvaluationWriter, loop: EpochLoop, step: StepFacts, remarks: list[str]
 ) -> tuple[OwnEvaluation | None, list[str]]:
-    """The script's evaluation in its own lines, where it is plain; and what of it is not taken over."""
+    """The script's evaluation, copied if it is simple enough, and remarks on what is left out."""
     if step.states or step.draws_in_evaluation or ProcessRank.of_this_process().size > 1:
         return None, remarks
     try:
         return writer.write(loop, loop.epoch), []
     except PortError as error:
         why = str(error)
-    except Exception as error:  # the update and the loop are written, and are worth having without it
-        why = f"a fault of port's, please report it: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    except Exception as error:  # the update and the loop are written, and are useful without it
+        why = f"a bug in port, please report it: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
     return None, [*remarks, f"the evaluation is not the script's own lines: {why}"]
 
 
 def _in_float64_alone(observation: Observation, given: Mapping[str, torch.Tensor]) -> bool:
-    """Whether both sides are compared in float64 alone: the original computes under autocast, or in float64 itself."""
+    """Whether to compare only in float64: the original computes under autocast, or in float64 itself."""
     return precision_of(observation) is not None or any(one.dtype == torch.float64 for one in given.values())

@@ -1,4 +1,4 @@
-"""What a written trainer says, as data."""
+"""The facts from which a trainer is written, as data."""
 
 from __future__ import annotations
 
@@ -13,47 +13,47 @@ from port.scripts.writing.shaping import Shaping
 
 @dataclass(frozen=True)
 class TrainerFacts:
-    """What the source says.
+    """The facts from which the source is written.
 
     Attributes:
         script: the original's name.
-        command: how it is run, without an option of its own.
-        folder: where the original lies, if modules are imported from there.
-        parts: of a batch that train_step is given, each by its path ("0", "image.0"), by the name of the input.
-        orders: of the inputs' axes in JAX.
-        flags: of the original, which are not ours.
-        written_for: the options that keep their values.
-        shaping: of the model, by the options that are free; None where none shapes it.
+        command: how to run it, without its own options.
+        folder: the original's folder, if modules are imported from there.
+        parts: where in a batch each input of train_step is, as a path ("0", "image.0"), by the name of the input.
+        orders: the inputs' axis orders in JAX.
+        flags: the original's flags.
+        written_for: the options with fixed values.
+        shaping: how the free options shape the model; None if none does.
         epoch: the variable that counts epochs.
-        every: between two lines about the loss.
-        evaluation: the original's line that evaluates; None where there is no evaluation.
-        own_evaluation: the original's evaluation in its own lines; None where it is the mean of training's loss.
-        telling: what the original prints while it trains, in its own lines; None where train.py has lines of its own.
-        evaluates_if: in which epochs it evaluates, as a condition; empty where in all.
-        evaluates_at_end: whether it evaluates once, behind all epochs.
-        batches: an epoch's updates, where a schedule counts them.
-        hyperparameters: numbers of the optimizer that train_step takes, each with the expression that gives it.
-        preloaded: the modules that a fork server imports for the loaders' workers; none where they have no workers.
-        microbatches: of an update.
-        drops: whether train_step may be given the key of its dropout.
-        data: the function's name in original.py that makes the data.
-        states: what an update leaves for the next one.
-        first: the shapes of these, which are zeros where a pass begins.
-        first_evaluated: where an evaluation begins.
-        own: whether the script makes its batches itself, perhaps by generators of its own.
-        takes_rate: whether train_step is given each epoch's learning rate.
-        hears: whether that depends on what the evaluations find.
+        every: the interval between two lines about the loss.
+        evaluation: the original's line that evaluates; None if there is no evaluation.
+        own_evaluation: the original's evaluation, copied; None if it is the mean of the training loss.
+        telling: the original's prints while it trains, copied; None if train.py prints in its own way.
+        evaluates_if: the condition on the epochs that evaluate; empty if all do.
+        evaluates_at_end: whether it evaluates once, after all epochs.
+        batches: the number of updates per epoch, if a schedule needs it.
+        hyperparameters: the optimizer's numbers that train_step takes, each with its expression.
+        preloaded: the modules that a fork server imports for the loaders' workers; empty if there are no workers.
+        microbatches: the number of microbatches per update.
+        drops: whether train_step takes the key of its dropout.
+        data: the name of the function in original.py that makes the data.
+        states: the values that an update carries to the next one.
+        first: their shapes; they are zeros at the start of a pass.
+        first_evaluated: their shapes at the start of an evaluation.
+        own: whether the script makes its batches itself, perhaps with its own generators.
+        takes_rate: whether train_step takes each epoch's learning rate.
+        hears: whether the rate depends on the evaluations' results.
         like: inputs that a batch has flattened, by the one whose shape they have.
         draws_in_evaluation: whether the model draws in evaluation, too.
         evaluates_average: whether the weights' average is evaluated.
         in_turn: whether several optimizers step in turn, so that an update has several losses.
-        makes_inputs: whether the original's lines make something of a batch that train_step is given.
-        tells_epoch: whether the sampler is told the epoch before each pass.
-        ranks: the processes in which the original trains, each on its part of the batch.
-        steps_plateau: whether the rate follows from what the evaluation behind each epoch finds.
-        numbers: what gives each update a number: "rates", or "numbers", which stand behind its other inputs.
+        makes_inputs: whether the original's lines make inputs of train_step from a batch.
+        tells_epoch: whether the sampler's set_epoch is called before each pass.
+        ranks: the number of processes in which the original trains, each on its part of the batch.
+        steps_plateau: whether the rate follows from the result of each epoch's evaluation.
+        numbers: the generator of each update's number: "rates", or "numbers", which follow its other inputs.
         in_steps: whether there are no epochs, but a plan of updates and evaluations.
-        parts_of_loss: into how many microbatches' shares train_step's loss is divided; an evaluation's is whole.
+        parts_of_loss: the number of microbatches by which train_step's loss is divided; an evaluation's is undivided.
         samples: whether samples.py has what the original makes after an update.
     """
 

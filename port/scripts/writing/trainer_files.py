@@ -1,4 +1,4 @@
-"""The files around a written update: what train.py says of a script's loop, and original.py, run and compared."""
+"""Write the files around an update: train.py, and original.py, which is run and compared."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def facts_of(
     telling: OwnTelling | None = None,
     **more: Any,
 ) -> TrainerFacts:
-    """What train.py says of a loop.
+    """The facts about a loop for train.py.
 
     Args:
-        loop: of the script.
-        step: what train_step.py says.
-        observation: of the script.
-        orders: of each input's axes in JAX.
-        evaluated: the line of the evaluation that is taken over; None where none is.
-        telling: the script's own lines that print, or leave the loop.
-        more: what only loops of one kind have.
+        loop: the script's loop.
+        step: the facts of train_step.py.
+        observation: the script's observation.
+        orders: the axis order of each input in JAX.
+        evaluated: the line of the copied evaluation; None if none is copied.
+        telling: the script's lines that print, or leave the loop.
+        more: facts that only some kinds of loop have.
     """
     loaders = _loaders_named(loop)
     numbers = [one for one in step.numbers if one.file == loop.file and one.expression.loaders <= loaders.keys()]
@@ -77,7 +77,7 @@ def facts_of(
 
 
 def _loaders_named(loop: EpochLoop) -> dict[str, str]:
-    """The script's variables that hold the loaders, with train.py's expressions; none where each process has a part."""
+    """The script's loader variables, with train.py's expressions; empty if each process has a part."""
     if ProcessRank.of_this_process().size > 1:
         return {}
     said = {"training": "training", "evaluation": 'loaders["evaluation"]'}
@@ -85,7 +85,7 @@ def _loaders_named(loop: EpochLoop) -> dict[str, str]:
 
 
 def epoch_of(loop: EpochLoop) -> str:
-    """The script's name for what counts its epochs, where train.py has no such name of its own."""
+    """The script's name for its epoch counter, unless train.py uses that name itself."""
     return loop.epoch if loop.epoch not in OWN_NAMES else "epoch"
 
 
@@ -97,18 +97,18 @@ def write_checked(
     check: Callable[[Path], object],
     inputs: Sequence[str] = (),
 ) -> None:
-    """Write original.py and train.py; neither where the first does not give what the script had.
+    """Write original.py and train.py; neither, if original.py does not give what the script had.
 
     Args:
-        folder: where train_step.py is.
-        loop: of the script.
-        observation: of it.
-        facts: what train.py says.
-        check: is given original.py, and raises where that gives something else.
-        inputs: the lines of its function that gives what an update is given of a batch.
+        folder: the folder of train_step.py.
+        loop: the script's loop.
+        observation: the script's observation.
+        facts: the facts of train.py.
+        check: called with original.py; raises if it gives something different.
+        inputs: the lines of its function that makes an update's inputs from a batch.
 
     Raises:
-        UsageError: from ``check``, or an option cannot be said.
+        UsageError: from ``check``, or an option cannot be written.
     """
 
     original = folder / "original.py"

@@ -1,4 +1,4 @@
-"""The trainer in JAX, as source: the loop around train_step, the evaluation, checkpoints, the record."""
+"""Write the trainer in JAX as source: the loop around train_step, the evaluation, checkpoints, the record."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from port.scripts.writing.shaped_model import shaped_model
 from port.scripts.writing.trainer_facts import TrainerFacts
 
 TEXT = Template('''\
-"""Trains what $script trains, in JAX: its options, its data, its loop.
+"""Train the model of $script in JAX: with its options, its data, its loop.
 
-Run it by `$command`; with $resume it goes on from the last checkpoint.
+Run it with `$command`; with $resume it resumes from the last checkpoint.
 $keeping"""
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ def arguments() -> argparse.Namespace:
     parser = options()
     own = parser.add_argument_group("in JAX")
     own.add_argument("$checkpoints", dest="jax_checkpoints", type=Path, default=CHECKPOINTS, metavar="FOLDER")
-    own.add_argument("$resume", dest="jax_resume", action="store_true", help="go on from the last checkpoint")
-    own.add_argument("$record", dest="jax_record", type=Path, metavar="FILE", help="each update's loss goes there")
-    own.add_argument("$updates", dest="jax_updates", type=int, metavar="N", help="of a recorded run: it ends there")
+    own.add_argument("$resume", dest="jax_resume", action="store_true", help="resume from the last checkpoint")
+    own.add_argument("$record", dest="jax_record", type=Path, metavar="FILE", help="write each update's loss to it")
+    own.add_argument("$updates", dest="jax_updates", type=int, metavar="N", help="end a recorded run after N updates")
     own.add_argument("$float64", dest="jax_float64", action="store_true", help="weights and inputs in float64")
 $parsed
 ${constructing}
 def arrays(batch: Any, dtype: Any) -> tuple[np.ndarray, ...]:
-    """A batch as train_step takes it$layout."""
+    """A batch's inputs for train_step$layout."""
     given = ($given)
     return tuple(one.astype(dtype) if np.issubdtype(one.dtype, np.floating) else one for one in given)
 
 $together$evaluate
 ${main}def recorded_run(args: argparse.Namespace) -> Any:
-    """Under $record: what has the original's data in its order, its dropout, and writes each update down."""
+    """With $record: a run with the original's data in its order and its dropout, which records each update."""
     if args.jax_record is None:
         return None
-    # port's own, which nothing else here needs.
+    # Only this needs port.
     RecordedRun = import_module("port.scripts.recording.written_run").RecordedRun
     mapping = Path(__file__).with_name("model.mapping.toml")
     return RecordedRun(args.jax_record, mapping, steps=args.jax_updates$microbatches)
@@ -75,7 +75,7 @@ if __name__ == "__main__":
 ''')
 MAIN = Template('''\
 def main() -> None:
-    """Train, from the original's first weights or from a checkpoint."""
+    """Train, from the original's initial weights or from a checkpoint."""
     args = arguments()
     jax.config.update("jax_enable_x64", args.jax_float64)
     dtype = "float64" if args.jax_float64 else "float32"
@@ -90,12 +90,12 @@ $sharding$fixed$hyperparameters    step, done = 0, -1
     keeper = ocp.CheckpointManager(args.jax_checkpoints.resolve(), options=ocp.CheckpointManagerOptions(max_to_keep=1))
 $listening    if args.jax_resume:
         if keeper.latest_step() is None:
-            sys.exit(f"there is no checkpoint in {args.jax_checkpoints} to go on from")
+            sys.exit(f"there is no checkpoint in {args.jax_checkpoints} to resume from")
         kept = keeper.restore(keeper.latest_step(), args=ocp.args.StandardRestore(snapshot(state, 0$unfound)))
         state, step, done = kept["state"], int(kept["step"]), keeper.latest_step()
 $remembered        torch.set_rng_state(torch.from_numpy(np.array(kept["order"])))
     elif keeper.latest_step() is not None:
-        sys.exit(f"there are checkpoints in {args.jax_checkpoints}: $resume goes on from them; or name another folder")
+        sys.exit(f"there are checkpoints in {args.jax_checkpoints}: resume with $resume, or choose another folder")
 $schedule    with run.recording(step) if run else nullcontext(), keeper:
         for number, $epoch in enumerate(epochs):
             if number <= done:
@@ -116,7 +116,7 @@ $trained
 
 
 def snapshot(state: State, step: int$hearing) -> dict[str, Any]:
-    """What a checkpoint holds; with the generator that shuffles the data."""
+    """The contents of a checkpoint, including the generator that shuffles the data."""
     return {"state": state, "step": step, "order": torch.get_rng_state().numpy()$heard}
 
 
@@ -124,7 +124,7 @@ def snapshot(state: State, step: int$hearing) -> dict[str, Any]:
 TOGETHER = Template('''
 
 def together(batches: Iterable[Any], dtype: Any) -> Iterator[tuple[np.ndarray, ...]]:
-    """For each update its $count batches, stacked."""
+    """The $count batches of each update, stacked."""
     given = (arrays(batch, dtype) for batch in batches)
     while group := list(islice(given, $count)):
         yield tuple(np.stack(parts) for parts in zip(*group, strict=True))
@@ -142,8 +142,8 @@ TELLING_EPOCH = Template("""\
 """)
 MESHES = "from jax.sharding import NamedSharding, PartitionSpec\n"
 SHARDING = Template("""\
-    # The original's processes are this one's devices: each has its part of a batch that they divide, and all have the
-    # whole state.
+    # The original's processes become devices of this one: a batch that they divide is sharded over them, and the state
+    # is replicated.
     mesh = jax.make_mesh((jax.device_count(),), ("batch",))
     whole, parted = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, PartitionSpec($axis"batch"))
     state = jax.device_put(state, whole)
@@ -159,8 +159,8 @@ if batch_number % $every == 0:
 """)
 TELLING_SEVERAL = Template("""\
 if batch_number % $every == 0:
-    told = ", ".join(f"{name} {float(one):.6f}" for name, one in losses.items())
-    print(f"epoch {$epoch}, batch {batch_number}: {told}", flush=True)
+    said = ", ".join(f"{name} {float(one):.6f}" for name, one in losses.items())
+    print(f"epoch {$epoch}, batch {batch_number}: {said}", flush=True)
 """)
 IN_TURN = """\
         models = Models(model)
@@ -168,22 +168,22 @@ IN_TURN = """\
         run.end(models)"""
 WHOLE = Template("""\
     if len(training) % $count:
-        sys.exit(f"an update is of $count batches, and {len(training)} in an epoch leave some over")
+        sys.exit(f"an update uses $count batches, which does not divide an epoch's {len(training)}")
 """)
 LENGTH = Template("""\
     if $updates != $batches:
-        sys.exit(f"the schedule of train_step.py counts $batches updates an epoch, and these are {$updates}")
+        sys.exit(f"the schedule of train_step.py assumes $batches updates per epoch, but there are {$updates}")
 """)
 
 
 def own_flags(flags: Sequence[str]) -> dict[str, str]:
-    """The options of a written trainer's own, beside its original's flags: ``record`` is ``--record``."""
+    """A written trainer's own options, chosen around its original's flags: ``record`` is ``--record``."""
     names = ("checkpoints", "resume", "record", "updates", "float64")
     return {name: f"--{name}" if f"--{name}" not in flags else f"--jax-{name}" for name in names}
 
 
 def trainer_source(facts: TrainerFacts) -> str:
-    """The source of train.py, to be formatted."""
+    """The unformatted source of train.py."""
     inputs = list(facts.parts)
     given = [_given(facts, name) for name in inputs]
     moved = any(list(order) != sorted(order) for order in facts.orders.values())
@@ -252,7 +252,7 @@ def trainer_source(facts: TrainerFacts) -> str:
 
 
 def _iterating(facts: TrainerFacts) -> str:
-    """The imports of what goes through the batches."""
+    """The imports for the loop over the batches."""
     several = facts.microbatches > 1
     types = ["Iterable"] if several or (facts.in_steps and facts.evaluation is not None) else []
     types += ["Iterator"] if several or facts.in_steps else []
@@ -261,7 +261,7 @@ def _iterating(facts: TrainerFacts) -> str:
 
 
 def _told(facts: TrainerFacts) -> dict[str, str]:
-    """What is printed behind an update and behind a pass, and where a pass is left."""
+    """The prints after an update and after a pass, and the exits from a pass."""
     telling = facts.telling
     template = TELLING_SEVERAL if facts.in_turn else TELLING
     own = indent(template.substitute(every=facts.every, epoch=facts.epoch), " " * 16)
@@ -279,26 +279,26 @@ def _lines(statements: Sequence[str], columns: int) -> str:
 
 
 def _hyperparameters(numbers: Mapping[str, str]) -> str:
-    """The numbers that train_step is given with every update, which are options' and stay as they are."""
+    """The numbers that train_step takes with every update, set once from the options."""
     return f"    hyperparameters = {{{', '.join(f'{name!r}: {said}' for name, said in numbers.items())}}}\n"
 
 
 def _given(facts: TrainerFacts, name: str) -> str:
-    """A part of a batch as train_step takes it."""
+    """A part of a batch, as train_step takes it."""
     said = _part(facts.parts[name], facts.orders[name])
     like = facts.like.get(name)
     return said if like is None else f"{said}.reshape(np.shape({part_of_batch(facts.parts[like])}))"
 
 
 def _updating(facts: TrainerFacts) -> str:
-    """What gives each update's inputs, as source."""
+    """The iterator over each update's inputs, as source."""
     made = "run.made(inputs, batch, step) if run else inputs(batch)" if facts.makes_inputs else "batch"
     given = "together(batches, dtype)" if facts.microbatches > 1 else f"(arrays({made}, dtype) for batch in batches)"
     return given if facts.ranks == 1 else f"(jax.tree.map(placed, one) for one in {given})"
 
 
 def _updates(facts: TrainerFacts) -> str:
-    """The updates of an epoch, as source."""
+    """The number of updates per epoch, as source."""
     return "len(training)" if facts.microbatches == 1 else f"len(training) // {facts.microbatches}"
 
 

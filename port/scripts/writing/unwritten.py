@@ -1,4 +1,4 @@
-"""What keeps an update from being written in JAX yet: each with the script's line and what to write."""
+"""List what prevents an update from being written in JAX yet, each with the script's line and what to write."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from port.scripts.writing.capture import LossPath, given_in
 from port.scripts.writing.rate_by_hand import is_set_around
 
 OWN_STATISTICS = {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"}
-"""Layers that normalise by what one process has of a batch."""
+"""Layers that normalise over one process's part of a batch."""
 PROPORTIONAL = {"SGD", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta", "Muon"}
-"""Optimizers whose update is their rate times what does not depend on it."""
+"""Optimizers whose update is their rate times something independent of it."""
 
 
 def reasons_against(observation: Observation, paths: list[LossPath]) -> list[str]:
-    """Why it cannot be written; none where it can."""
+    """Why it cannot be written; empty if it can."""
     is_in_turn = takes_turns(observation)
     found = [
         *_of_ranks(observation),
@@ -36,12 +36,12 @@ def takes_turns(observation: Observation) -> bool:
 
 
 def remarks_beside(observation: Observation) -> list[str]:
-    """What an update does besides, and otherwise."""
+    """Remarks on what an update leaves out or does differently."""
     found = []
     for event in _first_of_each(observation.steps, "autocast"):
         if event["enabled"]:
             found.append(
-                f"{place_of(event['where'])}: autocast to {event['dtype'].removeprefix('torch.')} is not taken over, "
+                f"{place_of(event['where'])}: autocast to {event['dtype'].removeprefix('torch.')} is left out, "
                 "the update computes in float32 (load(dtype=jnp.bfloat16) has all layers in bfloat16); so it is "
                 "compared in float64, where autocast casts nothing"
             )
@@ -52,20 +52,20 @@ def remarks_beside(observation: Observation) -> list[str]:
 
 
 def _of_schedulers(observation: Observation) -> list[str]:
-    """Schedulers that the script has made, and that it did not step while it was watched."""
+    """Remarks on schedulers that the script made but did not step while it was watched."""
     events = [*(event for step in observation.steps for event in step), *observation.epoch]
     stepped = {event["name"] for event in events if event["event"] == "schedule"}
     inner = {name for one in observation.schedulers for name in one["schedulers"]}
     return [
         f"{place_of((one['constructed'] or {}).get('where'))}: {one['name']} was not stepped while the script was "
-        "watched, and is not taken over: where the script steps it, the rates are others from there on"
+        "watched, and is left out: once the script steps it, the rates differ"
         for one in observation.schedulers
         if one["name"] not in stepped | inner
     ]
 
 
 def remarks_on_averages(observation: Observation) -> list[str]:
-    """An average that is written by hand."""
+    """Remarks on an average that must be written by hand."""
     return [
         f"{place_of(event['where'])} keeps an average of the weights: optax.incremental_update, or "
         "port.optim.averaged_state"
@@ -74,7 +74,7 @@ def remarks_on_averages(observation: Observation) -> list[str]:
 
 
 def remarks_around(observation: Observation) -> list[str]:
-    """What is written by hand around an update, where no trainer is written."""
+    """Remarks on what to write by hand around an update, if no trainer is written."""
     found = []
     for loader in observation.loaders:
         made = (loader.get("constructed") or {}).get("where")
@@ -92,7 +92,7 @@ def remarks_around(observation: Observation) -> list[str]:
 
 
 def rate_is_given(observation: Observation) -> bool:
-    """Whether the script sets the learning rate by hand, one for all groups, and nothing else: train_step takes it."""
+    """Whether the script sets only the learning rate by hand, one for all groups: train_step then takes it."""
     if _descends_by_hand(observation):
         return True
     by_hand = {one["option"] for one in observation.differences if one["kind"] == "option" and one["set_at"]}
@@ -104,7 +104,7 @@ def rate_is_given(observation: Observation) -> bool:
 
 
 def _descends_by_hand(observation: Observation) -> bool:
-    """Whether each update is gradient descent that the script writes itself, with a rate."""
+    """Whether each update is gradient descent written by the script itself, with a rate."""
     updates = [[e for e in step if _is_update(e)] for step in observation.steps]
     return all(len(one) == 1 and one[0]["by_hand"] and one[0]["rate"] is not None for one in updates)
 
@@ -116,8 +116,8 @@ def _of_updates(observation: Observation) -> list[str]:
     if "" in updates and not _descends_by_hand(observation):
         where = next(place_of(event["where"]) for event in by_hand if event["by_hand"])
         found.append(
-            f"the script updates its weights by hand ({where}), otherwise than by p.add_(p.grad, alpha=-rate): say it "
-            "with optax"
+            f"the script updates its weights by hand ({where}), and not by p.add_(p.grad, alpha=-rate): write it with "
+            "optax"
         )
     if has_closure(observation):
         found += _of_a_closure(observation, updates)
@@ -125,18 +125,18 @@ def _of_updates(observation: Observation) -> list[str]:
 
 
 def has_closure(observation: Observation) -> bool:
-    """Whether an optimizer evaluates the loss by itself."""
+    """Whether an optimizer evaluates the loss itself."""
     return any(event.get("closure") for step in observation.steps for event in step if _is_update(event))
 
 
 def _of_a_closure(observation: Observation, updates: set[str]) -> list[str]:
-    """What is not written around an optimizer that is given a closure."""
+    """What is not written around an optimizer with a closure."""
     event = next(e for step in observation.steps for e in step if _is_update(e) and e.get("closure"))
     where, found = place_of(event["where"]), []
     kinds = {one["kind"].rpartition(".")[2] for one in observation.optimizers if one["name"] in updates}
     if kinds != {"LBFGS"}:
         found.append(
-            f"{where} gives {', '.join(sorted(kinds))} a closure, which needs none: call it, and step() behind it"
+            f"{where} passes {', '.join(sorted(kinds))} a closure, which it does not need: call it, and then step()"
         )
     for kind, why in {"clip": "clips gradients", "schedule": "steps a scheduler", "scaler": "scales the loss"}.items():
         found += [
@@ -153,17 +153,17 @@ def _of_a_closure(observation: Observation, updates: set[str]) -> list[str]:
 
 
 def _stepping(observation: Observation) -> set[str]:
-    """The names of the optimizers that step; an empty one where the script does that by hand."""
+    """The names of the optimizers that step; an empty name if the script updates by hand."""
     return {(e["name"] if not e["by_hand"] else "") for step in observation.steps for e in step if _is_update(e)}
 
 
 def _of_turns(observation: Observation) -> list[str]:
-    """What an update of several optimizers in turn is not written with."""
+    """What is not written in an update of several optimizers in turn."""
     found = []
     for event in _first_of_each(observation.steps, "written"):
         found.append(
             f"{place_of(event['where'])} writes weights between the steps of several optimizers: do it to "
-            "state.params behind train_step, or write the update by hand"
+            "state.params after train_step, or write the update by hand"
         )
     for event in _first_of_each(observation.steps, "autocast", "scaler"):
         if event["enabled"]:
@@ -195,21 +195,20 @@ def _of_the_step(observation: Observation) -> list[str]:
 
 
 def _of_paths(paths: list[LossPath], observation: Observation, *, are_alike: bool) -> list[str]:
-    """What is wrong with the paths; they are those of one loss, or of several."""
+    """What prevents the paths from being written; they belong to one loss, or to several."""
     found = []
     if not paths:
         return [
-            f"{_first_backward(observation)}: nothing that leads to this loss is a function of torch's or a call of a "
-            "model that the script's own lines make: compute the loss there, by torch's functions from the model's "
-            "output on"
+            f"{_first_backward(observation)}: no torch function and no model call in the script's lines leads to this "
+            "loss: compute the loss there, from the model's output with torch's functions"
         ]
     for path in paths:
         known = {call.number for one in paths if one.iteration == path.iteration - 1 for call in one.calls}
         for call, given in ((one, given) for one in path.calls for given in given_in(one.live)):
-            if given.origin is not None and given.origin[0] in known and "state" not in given.told:
-                name = given.variable or given.told.get("carried") or "a tensor"
+            if given.origin is not None and given.origin[0] in known and "state" not in given.description:
+                name = given.variable or given.description.get("carried") or "a tensor"
                 how = (
-                    "and not in the same way in each: give it to the model anew in each step"
+                    "and not in the same way in each: pass it to the model again in each step"
                     if are_alike
                     else "with several optimizers in turn: make it an argument and a result of train_step"
                 )
@@ -220,7 +219,7 @@ def _of_paths(paths: list[LossPath], observation: Observation, *, are_alike: boo
 
 
 def _of_ranks(observation: Observation) -> list[str]:
-    """What several processes do that is not the update of one on the whole batch."""
+    """What several processes do that differs from one process's update on the global batch."""
     if ProcessRank.of_this_process().size == 1:
         return []
     found = []
@@ -256,16 +255,16 @@ def _of_ranks(observation: Observation) -> list[str]:
 
 
 def _where_they_part(paths: Sequence[LossPath]) -> list[str]:
-    """The first call that a step does not make as the first step does."""
+    """The first call that a step makes differently from the first step."""
     first = paths[0].calls
     for path in paths[1:]:
         for one, other in zip_longest(first, path.calls):
             if one is None or other is None or one.name != other.name:
                 where = place_of((other or one).where)
                 return [
-                    f"the path from a batch to its loss is not the same in all watched steps: it parts at {where}. Say "
-                    "the choice as a number that the loss is multiplied by, or by torch.where, or write an update for "
-                    "each"
+                    f"the path from a batch to its loss is not the same in all watched steps: it diverges at {where}. "
+                    "Express the choice as a number that multiplies the loss, or with torch.where, or write an update "
+                    "for each"
                 ]
     return []
 

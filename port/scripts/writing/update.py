@@ -1,4 +1,4 @@
-"""Writes the update of an observed script, where it can be written, and proves it."""
+"""Write the update of an observed script, if possible, and prove it."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ FOLDER, RESULT = "written", "written.json"
 
 
 def write_update(work: Path, script: str, capture: Capture, *, standalone: bool = False) -> None:
-    """Write what can be written into ``work/written``, and what came of it into ``work/written.json``.
+    """Write the update into ``work/written``, if possible, and the result into ``work/written.json``.
 
     Args:
         work: holds the journal.
         script: the script's name.
-        capture: what was kept of its steps.
-        standalone: whether what the files take from port is copied into them.
+        capture: the captured steps.
+        standalone: whether to copy what the files use of port into them.
     """
     observation = Observation.of(read_events(work / "events.jsonl"), {})
     result: dict[str, Any] = {"remarks": remarks_beside(observation), "proof": None, "call": "", "no_trainer": ""}
@@ -102,15 +102,15 @@ def write_update(work: Path, script: str, capture: Capture, *, standalone: bool 
         except PortError as error:
             result["reasons"].append(str(error))
         except ModuleNotFoundError as error:
-            result["reasons"].append(f"the Python that runs the script has no {error.name}, and that is needed here")
+            result["reasons"].append(f"the Python that runs the script has no {error.name}, which is needed here")
         except Exception as error:
             first = (str(error).splitlines() or ["no message"])[0][:300]
-            result["reasons"].append(f"a fault of port's, please report it: {type(error).__name__}: {first}")
+            result["reasons"].append(f"a bug in port, please report it: {type(error).__name__}: {first}")
     (work / RESULT).write_text(json.dumps(result), "utf-8")
 
 
 def _result(paths: Sequence[LossPath], watched: WatchedScript) -> dict[str, Any]:
-    """Write the update of one optimizer and the trainer around it; gives what came of it."""
+    """Write the update of one optimizer and the trainer around it; returns the result."""
     proof, written = _written(watched, paths)
     averages = remarks_on_averages(watched.observation) if written.facts.average is None else []
     no_trainer, left = _trainer(watched, written)
@@ -123,7 +123,7 @@ def _result(paths: Sequence[LossPath], watched: WatchedScript) -> dict[str, Any]
 
 
 def _written(watched: WatchedScript, paths: Sequence[LossPath]) -> tuple[StepProof, _Written]:
-    """Writes the update; returns the proof, and what was written."""
+    """Write the update; returns the proof, and what was written."""
     from port.translation.folder import write_folder
 
     assert watched.capture.copies is not None
@@ -151,14 +151,14 @@ def _written(watched: WatchedScript, paths: Sequence[LossPath]) -> tuple[StepPro
         check_is_mean_of_parts(module, batch, parts)
     translation = port.translate(module, tuple(example.values()), name="model", construct=construct)
     if translation.unwritten:
-        raise UsageError(f"the model has what no pair speaks of: {', '.join(map(str, translation.unwritten))}")
+        raise UsageError(f"no pair covers these parts of the model: {', '.join(map(str, translation.unwritten))}")
     write_folder(translation, folder, name="model")
     (folder / FILE).write_text((folder.parent / FILE).read_text("utf-8"), "utf-8")
     clipping = clipping_of_update(observation, module)
     schedulers = schedulers_of(observation, copies)
     rates = rates_of(observation) if rate_is_given(observation) else []
     for group in optimizer.param_groups if rates else ():
-        group["lr"] = 1.0  # train_step multiplies by the rate that it is given
+        group["lr"] = 1.0  # train_step multiplies by its rate argument
     plateau = plateau_step(observation)
     counts = any(not isinstance(one, ReduceLROnPlateau) for one in schedulers)
     per_epoch = updates_per_epoch(observation, len(updates[0])) if counts else None
@@ -215,7 +215,9 @@ def _written(watched: WatchedScript, paths: Sequence[LossPath]) -> tuple[StepPro
         proof = prove(side, batches, rates, folder, translation, states=source.states, goes_on=goes_on)
     orders = {name: layouts[0].order for name, layouts in translation.boundary.layouts.items() if layouts}
     observed = [given[id(path)] for one in updates for path in one]
-    names = [call.name for call in paths[0].calls if not any("flattened" in one.told for one in given_in(call.live))]
+    names = [
+        call.name for call in paths[0].calls if not any("flattened" in one.description for one in given_in(call.live))
+    ]
     calls = {call.number: call for path in made[:1] for call in path.calls}
     draws = [[*watched.capture.draws.before(path.calls[0].number)] for one in updates for path in one]
     return proof, _Written(facts, source, orders, per_epoch, observed, names, calls, draws)
@@ -223,10 +225,10 @@ def _written(watched: WatchedScript, paths: Sequence[LossPath]) -> tuple[StepPro
 
 @dataclass(frozen=True)
 class _Written:
-    """An update, for the trainer around it: what train_step.py says, its path, its inputs' axes, and what was seen.
+    """An update, for the trainer around it: the facts of train_step.py, its path, its inputs' axes, and the inputs.
 
-    The calls are those of the first loss, by number, with those by which its inputs were made;
-    and what puts back the generators' states before each batch.
+    The calls are those of the first loss, by number, including those that made its inputs; ``draws`` are functions that
+    restore the generators' states before each batch.
     """
 
     facts: StepFacts
@@ -240,7 +242,7 @@ class _Written:
 
 
 def _trainer(watched: WatchedScript, written: _Written) -> tuple[str, list[str]]:
-    """Writes train.py; returns why there is none, if so, and what is left to a person."""
+    """Write train.py; returns why there is none, if so, and what is left to the user."""
     assert watched.capture.copies is not None
     write = partial(
         write_trainer,
@@ -269,9 +271,9 @@ def _trainer(watched: WatchedScript, written: _Written) -> tuple[str, list[str]]
 
 
 def _module(source: LossSource, copies: Copies, file: Path) -> tuple[torch.nn.Module, Callable[..., torch.nn.Module]]:
-    """The torch module from a batch to its loss, with copies of the script's models in it; and what constructs it.
+    """The torch module that computes the loss, with copies of the script's models, and its constructor.
 
-    That may be given arguments of the models' constructors, by the models' names.
+    The constructor takes changed arguments of the models' constructors, by the models' names.
     """
     file.write_text(source.text, "utf-8")
     cls: type[torch.nn.Module] = getattr(torch_loss(file), CLASS)
@@ -285,7 +287,7 @@ def _module(source: LossSource, copies: Copies, file: Path) -> tuple[torch.nn.Mo
 
 
 def _updates(paths: Sequence[LossPath], *, closure: bool) -> list[list[LossPath]]:
-    """The paths by update, those of whole ones; of a closure that is evaluated several times, the first."""
+    """The paths of each complete update; for a closure that is evaluated several times, the first."""
     by_iteration: dict[int, list[LossPath]] = {}
     for path in paths:
         by_iteration.setdefault(path.iteration, []).append(path)

@@ -1,4 +1,4 @@
-"""Numbers that differ from update to update over a DataLoader: a rate set by hand, a weight that grows."""
+"""Write a generator of numbers that differ between updates over a DataLoader: a rate set by hand, a growing weight."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from port.scripts.writing.taken_statements import holds
 
 RATES, NUMBERS = "rates", "numbers"
 BATCHES = "batches"
-"""The parameter of the generator: how many there are in an epoch."""
+"""The generator's parameter: the number of batches per epoch."""
 
 
 @dataclass(frozen=True)
 class UpdateNumbers:
-    """A generator of them, in the script's own statements.
+    """A generator of the numbers, from the script's statements.
 
     Attributes:
         name: "rates", if each is a learning rate; or "numbers", which are inputs of train_step.
-        text: of the generator, which is given the number of an epoch's batches.
+        text: the generator's source; its argument is the number of batches per epoch.
         needed: names that it needs from elsewhere.
-        nodes: what is taken into it.
+        nodes: the statements in it.
     """
 
     name: str
@@ -44,17 +44,17 @@ class UpdateNumbers:
 def update_numbers(
     observation: Observation, begun: Event, expressions: Sequence[str], *, takes_rate: bool, first_rate: float
 ) -> UpdateNumbers:
-    """Read them in the script.
+    """Find the numbers in the script.
 
     Args:
-        observation: of it.
-        begun: the line that goes through its batches.
-        expressions: by which the script has the numbers; none where it is a rate.
-        takes_rate: whether it is.
-        first_rate: of the first update.
+        observation: the script's observation.
+        begun: the line of the loop over its batches.
+        expressions: the script's expressions for the numbers; empty for a rate.
+        takes_rate: whether it is a rate.
+        first_rate: the first update's rate.
 
     Raises:
-        UsageError: they are not plain; with the line, and what to write.
+        UsageError: they are too complex; the message has the line, and what to write.
     """
     if takes_rate and expressions:
         raise UsageError(f"the script sets the learning rate by hand, and {', '.join(expressions)}: write the loop")
@@ -95,7 +95,7 @@ def _outermost(tree: ast.Module, begun: Event) -> tuple[Sequence[ast.stmt], ast.
 
 
 def _child_at(loop: ast.For, where: Event) -> ast.stmt:
-    """The statement of the loop's body that a line is in, under whatever conditions: of a loop over the weights all."""
+    """The statement of the loop's body around a line, with its conditions; for a loop over the weights, all of it."""
     block: Sequence[ast.stmt] = loop.body
     while found := [one for one in block if holds(one, where["line"])]:
         if not isinstance(found[0], ast.If | ast.With):
@@ -109,6 +109,6 @@ def _check(needed: frozenset[str], observation: Observation, outer: ast.stmt) ->
     trained = {one["name"] for one in [*observation.models, *observation.optimizers]}
     if found := sorted(needed & (inside | trained)):
         raise UsageError(
-            f"line {outer.lineno}: a number that each update is given depends on {', '.join(found)}: compute it by "
-            "hand, and call train_step with it"
+            f"line {outer.lineno}: a number that each update takes depends on {', '.join(found)}: compute it by hand, "
+            "and call train_step with it"
         )

@@ -1,4 +1,4 @@
-"""A script whose steps were watched, and where its update is written."""
+"""A watched script, and the folder for its written update."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from port.scripts.writing.standalone import Finish
 
 @dataclass(frozen=True)
 class WatchedScript:
-    """What a writer is given.
+    """The arguments of a writer.
 
     Attributes:
-        folder: where it writes; a new one.
-        name: the script's.
-        observation: of it.
-        capture: what was kept of its steps.
-        finish: what is done to the files before they are proved.
+        folder: the new folder to write into.
+        name: the script's name.
+        observation: the script's observation.
+        capture: the captured steps.
+        finish: the change to the files before they are proved.
     """
 
     folder: Path

@@ -1,4 +1,4 @@
-"""A script that trains on tensors it has made before its loop, all at once: its data is a loader of one batch."""
+"""Write the loop of a script that trains on whole tensors made before it: its data is a loader of one batch."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from port.scripts.writing.same_data import own_module
 from port.scripts.writing.taken_statements import names_loaded, names_set, runs, taken_statements
 
 
-def are_whole(told: Sequence[Mapping[str, Any]], observed: Sequence[Mapping[str, torch.Tensor]]) -> bool:
-    """Whether all that an update is given are variables of the script's, the same in each update.
+def are_whole(descriptions: Sequence[Mapping[str, Any]], observed: Sequence[Mapping[str, torch.Tensor]]) -> bool:
+    """Whether all inputs of an update are variables of the script, the same in each update.
 
     Args:
-        told: where each input is from, as the account says it.
-        observed: what each watched update was given.
+        descriptions: where each input comes from, as described in the observation.
+        observed: the inputs of each watched update.
     """
-    are_variables = all(str(one.get("variable") or "").isidentifier() and "batch" not in one for one in told)
+    are_variables = all(str(one.get("variable") or "").isidentifier() and "batch" not in one for one in descriptions)
     first = observed[0] if observed else {}
     are_alike = all(one.keys() == first.keys() for one in observed)
     return (
-        bool(told)
+        bool(descriptions)
         and are_variables
         and are_alike
         and all(torch.equal(one[name], value) for one in observed for name, value in first.items())
@@ -39,14 +39,14 @@ def are_whole(told: Sequence[Mapping[str, Any]], observed: Sequence[Mapping[str,
 
 
 def whole_data_loop(observation: Observation, names: Sequence[str]) -> EpochLoop:
-    """The loop over updates, each of all the data.
+    """The loop over updates, each on all the data.
 
     Args:
-        observation: of the script.
+        observation: the script's observation.
         names: the variables that hold the data.
 
     Raises:
-        UsageError: it is not plain; with the line, and what to write.
+        UsageError: it is not a plain loop; the message has the line, and what to write.
     """
     where: Event = next(e["where"] for e in observation.steps[0] if e["event"] == "update")
     file = Path(where["file"])
@@ -59,9 +59,7 @@ def whole_data_loop(observation: Observation, names: Sequence[str]) -> EpochLoop
     epochs = epochs_of(tree, scope, where, where)
     loop = epochs.loop if epochs is not None else None
     if loop is None:
-        raise UsageError(
-            f"{place_of(where)} is in a loop over something else than a range: write the loop around train_step"
-        )
+        raise UsageError(f"{place_of(where)} is in a loop that is not over a range: write the loop around train_step")
     before = [one for one in scope if one.lineno < loop.lineno]
     made = [_setting(before, name, where) for name in names]
     _check_unchanged(loop, names)
@@ -77,8 +75,8 @@ def _setting(before: Sequence[ast.stmt], name: str, where: Event) -> ast.stmt:
     found = [one for one in before if name in names_set(one)]
     if not found:
         raise UsageError(
-            f"{name}, which is trained on at {place_of(where)}, gets its value in no statement before the loop: write "
-            "the loop around train_step"
+            f"no statement before the loop sets {name}, which is trained on at {place_of(where)}: write the loop "
+            "around train_step"
         )
     return found[-1]
 
@@ -87,18 +85,18 @@ def _check_unchanged(loop: ast.For, names: Collection[str]) -> None:
     for one in ast.walk(loop):
         if isinstance(one, ast.stmt) and (changed := set(names) & set(names_set(one))):
             raise UsageError(
-                f"line {one.lineno} sets {', '.join(sorted(changed))} in the loop: what an update is given is then no "
+                f"line {one.lineno} sets {', '.join(sorted(changed))} in the loop: an update's inputs are then no "
                 "longer all of the data; write the loop around train_step"
             )
 
 
 def check_whole(file: Path, function: str, values: Sequence[torch.Tensor], where: str) -> None:
-    """Whether original.py makes the tensors that the script had.
+    """Check that original.py makes the script's tensors.
 
     Args:
         file: original.py.
-        function: of original.py, which makes the data.
-        values: the tensors.
+        function: the function of original.py that makes the data.
+        values: the script's tensors.
         where: the script's line.
 
     Raises:
@@ -110,6 +108,6 @@ def check_whole(file: Path, function: str, values: Sequence[torch.Tensor], where
         same = [torch.equal(one.detach(), value) for one, value in zip(batch, values, strict=True)]
     if not all(same):
         raise UsageError(
-            f"{where}: made by its own lines alone, the data is another, as where it is drawn behind other draws: seed "
-            "a generator of its own, or save it, and observe it again"
+            f"{where}: its lines alone make other data, perhaps because the script draws something before it: give it "
+            "a separate seeded generator, or save it, and observe it again"
         )

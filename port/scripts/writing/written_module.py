@@ -1,4 +1,4 @@
-"""A written train_step.py as a module, while it is compared."""
+"""Import a written train_step.py as a module while it is compared."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ NAME = "written_train_step"
 
 @contextmanager
 def written_module(folder: Path, beside: Sequence[str]) -> Iterator[Any]:
-    """Within it, the written train_step.py can be used; what it imports is this folder's own.
+    """Within this context, the written train_step.py is imported, with its imports from the same folder.
 
     Args:
-        folder: that was written.
-        beside: names of the modules in it that train_step.py imports.
+        folder: the written folder.
+        beside: names of the folder's modules that train_step.py imports.
     """
     before = {name: sys.modules.pop(name) for name in beside if name in sys.modules}
     sys.path.insert(0, str(folder))

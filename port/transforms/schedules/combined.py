@@ -17,11 +17,11 @@ from port.transforms.schedules.count import Schedule
 def sequential_lr(schedules: Sequence[Schedule], milestones: Sequence[int]) -> Schedule:
     """SequentialLR: one schedule after another, each counting from 0 at its milestone.
 
-    It is `optax.join_schedules`, but that asks no schedule for a step outside its own stretch, which one with an end
-    (`one_cycle_lr`, `tabulated`) would refuse.
+    As `optax.join_schedules`, but no schedule is evaluated outside its own interval, which one with an end
+    (`one_cycle_lr`, `tabulated`) would reject.
 
     Raises:
-        UsageError: not one milestone less than there are schedules, or they are not in order.
+        UsageError: the number of milestones is not one less than that of schedules, or they are not rising.
     """
     if len(milestones) != len(schedules) - 1 or list(milestones) != sorted(milestones):
         raise UsageError(f"{len(schedules)} schedules take {len(schedules) - 1} rising milestones, got {milestones}")
@@ -37,8 +37,10 @@ def _held(schedule: Schedule, length: int | None) -> Schedule:
 
 
 def chained_lr(schedules: Sequence[Schedule]) -> Schedule:
-    """ChainedScheduler of schedulers that multiply the rate (see `decay`): their product. The first one carries the
-    base rate, the others have the base 1. What sets a rate or adds to it has no such product: `tabulated`.
+    """ChainedScheduler of schedulers that multiply the rate (see `decay`): their product.
+
+    The first one has the base rate, the others the base 1. Schedulers that set the rate or add to it have no such
+    product: use `tabulated`.
 
     Raises:
         UsageError: no schedule.
@@ -49,7 +51,7 @@ def chained_lr(schedules: Sequence[Schedule]) -> Schedule:
 
 
 def per_epoch(schedule: Schedule, steps_per_epoch: int) -> Schedule:
-    """A schedule whose torch scheduler is stepped once an epoch: what it has at ``count // steps_per_epoch``.
+    """A schedule whose torch scheduler is stepped once per epoch: its value at ``count // steps_per_epoch``.
 
     Args:
         schedule: the schedule, in epochs.
@@ -62,7 +64,7 @@ def per_epoch(schedule: Schedule, steps_per_epoch: int) -> Schedule:
         raise UsageError(f"steps_per_epoch must be at least 1, got {steps_per_epoch}")
 
     def stepped(count: jax.typing.ArrayLike) -> jax.Array:
-        # A Python number stays one: so a schedule with an end refuses it at once.
+        # A Python number stays one: so a schedule with an end rejects it at once.
         return schedule(count // steps_per_epoch)  # type: ignore[operator]
 
     return stepped

@@ -25,10 +25,10 @@ def cosine_annealing_lr(base: float, T_max: int, eta_min: float = 0.0) -> Schedu
 
 
 def cosine_annealing_warm_restarts(base: float, T_0: int, T_mult: int = 1, eta_min: float = 0.0) -> Schedule:
-    """CosineAnnealingWarmRestarts: from ``base`` down to ``eta_min`` in ``T_0`` steps, then again from ``base``, each
-    time ``T_mult`` times as long as before.
+    """CosineAnnealingWarmRestarts: from ``base`` down to ``eta_min`` in ``T_0`` steps, then again from ``base``.
 
-    `optax.sgdr_schedule` is the same for as many cycles as it is given, and stays down behind them.
+    Each cycle is ``T_mult`` times as long as the one before. `optax.sgdr_schedule` is the same for a fixed number of
+    cycles, and stays down after them.
     """
     starts = _starts(T_0, T_mult)
 

@@ -30,15 +30,15 @@ def power(base: float, exponent: jax.typing.ArrayLike) -> jax.Array:
 
 
 def ending(schedule: Schedule, last: int, message: str) -> Schedule:
-    """A schedule that is defined up to some count and refuses a later one.
+    """A schedule that is defined up to some count and rejects a later one.
 
-    A concrete count is refused at once; a traced one when the compiled program comes to it: a branch that is not
+    A concrete count is rejected at once; a traced one when the compiled program reaches it: a branch that is not
     entered before then calls back into Python, and nothing else of the schedule touches the host.
 
     Args:
-        schedule: the schedule; given a later count, it may return anything.
+        schedule: the schedule; for a later count, it may return anything.
         last: the last count that it is defined for.
-        message: of the error, with ``{count}`` where the count stands.
+        message: the error's message, with ``{count}`` for the count.
 
     Raises:
         UsageError: the count is beyond; a compiled program's arrives inside an error of jax's, with the same message.

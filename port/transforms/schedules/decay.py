@@ -1,7 +1,7 @@
 """Schedules that multiply: StepLR, MultiStepLR, ConstantLR, LinearLR, ExponentialLR, PolynomialLR.
 
 torch (`torch/optim/lr_scheduler.py`) multiplies the group's rate by one ratio a step; these are the products, which
-are its own ``_get_closed_form_lr``. They differ by torch's rounding alone, some 1e-16 a step.
+are its own ``_get_closed_form_lr``. They differ only by torch's rounding, some 1e-16 per step.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def step_lr(base: float, step_size: int, gamma: float = 0.1) -> Schedule:
 
 
 def multi_step_lr(base: float, milestones: Sequence[int], gamma: float = 0.1) -> Schedule:
-    """MultiStepLR: ``base · gamma^n``, n the milestones that the count has reached; one given twice counts twice.
+    """MultiStepLR: ``base · gamma^n``, n the milestones that the count has reached; one listed twice counts twice.
 
     It is `optax.piecewise_constant_schedule`.
     """
@@ -35,8 +35,10 @@ def multi_step_lr(base: float, milestones: Sequence[int], gamma: float = 0.1) ->
 
 
 def constant_lr(base: float, factor: float = 1 / 3, total_iters: int = 5) -> Schedule:
-    """ConstantLR: ``base · factor`` for ``total_iters`` steps, then ``base``; for ever if ``total_iters`` is 0, since
-    torch gives the factor back when it comes to that step, which the first one has passed."""
+    """ConstantLR: ``base · factor`` for ``total_iters`` steps, then ``base``.
+
+    For ever if ``total_iters`` is 0, since torch removes the factor at that step, which the first one has passed.
+    """
     if total_iters == 0:
         constant: Schedule = optax.constant_schedule(base * factor)
         return constant
@@ -44,8 +46,9 @@ def constant_lr(base: float, factor: float = 1 / 3, total_iters: int = 5) -> Sch
 
 
 def linear_lr(base: float, start_factor: float = 1 / 3, end_factor: float = 1.0, total_iters: int = 5) -> Schedule:
-    """LinearLR: ``base · f``, f going from ``start_factor`` to ``end_factor`` in ``total_iters`` steps, then staying;
-    staying at ``start_factor`` if there are none.
+    """LinearLR: ``base · f``, where f goes from ``start_factor`` to ``end_factor`` in ``total_iters`` steps, and stays.
+
+    Without steps f stays at ``start_factor``.
 
     `optax.linear_schedule` is 8e-8 off: it divides in float32, also under x64.
     """
@@ -58,8 +61,10 @@ def linear_lr(base: float, start_factor: float = 1 / 3, end_factor: float = 1.0,
 
 
 def exponential_lr(base: float, gamma: float) -> Schedule:
-    """ExponentialLR: ``base · gamma^count``. `optax.exponential_decay` is 4e-7 off after 200 steps:
-    it divides in float32, also under x64."""
+    """ExponentialLR: ``base · gamma^count``.
+
+    `optax.exponential_decay` is 4e-7 off after 200 steps: it divides in float32, also under x64.
+    """
     return lambda count: base * power(gamma, jnp.asarray(count))
 
 

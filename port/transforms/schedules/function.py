@@ -1,4 +1,4 @@
-"""Schedules that a Python function gives: a rate that a training loop sets by hand, LambdaLR, MultiplicativeLR."""
+"""Schedules from a Python function: a rate that a training loop sets by hand, LambdaLR, MultiplicativeLR."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RateOfStep = Callable[[Any], Any]
 
 
 def by_function(function: RateOfStep, steps: int | None = None) -> Schedule:
-    """The value that a function gives each step.
+    """A schedule with a function's value for each step.
 
     Args:
         function: of the step. Without ``steps`` it is traced by JAX: plain arithmetic or ``jnp``, no ``if`` on the step
@@ -61,5 +61,5 @@ def multiplicative_lr(base: float, lr_lambda: RateOfStep, steps: int) -> Schedul
 
 def _at_least_1(steps: int) -> int:
     if steps < 1:
-        raise UsageError(f"a schedule of a function is made for 1 step or more, got steps={steps}")
+        raise UsageError(f"a schedule from a function needs at least 1 step, got steps={steps}")
     return steps

@@ -27,13 +27,15 @@ def one_cycle_lr(
     final_div_factor: float = 1e4,
     three_phase: bool = False,
 ) -> Schedule:
-    """OneCycleLR's rate: from ``max_lr / div_factor`` up to ``max_lr`` and down to ``max_lr / div_factor /
-    final_div_factor``; in three phases, down to the first rate before that.
+    """OneCycleLR's rate.
+
+    From ``max_lr / div_factor`` up to ``max_lr`` and down to ``max_lr / div_factor / final_div_factor``; in three
+    phases, down to the first rate before that.
 
     The way up ends at step ``pct_start · total_steps − 1``, the whole at ``total_steps − 1``.
     `optax.cosine_onecycle_schedule` ends both one step later: of 20 steps it is off by up to 0.15 · ``max_lr``, of 100
-    by 0.03. torch takes one step more
-    than the total, along the last phase's curve, and refuses the next one; so does this.
+    by 0.03. torch makes one step more than the total, along the last phase's curve, and rejects the next one; so does
+    this.
 
     Raises:
         UnknownChoice: ``anneal_strategy`` is neither ``"cos"`` nor ``"linear"``.
@@ -53,14 +55,17 @@ def one_cycle_momentum(
     anneal_strategy: str = "cos",
     three_phase: bool = False,
 ) -> Schedule:
-    """OneCycleLR's momentum, or Adam's b1: from ``max_momentum`` down to ``base_momentum`` while the rate goes up, and
-    back; a third phase stays. Errors as those of `one_cycle_lr`."""
+    """OneCycleLR's momentum, or Adam's b1.
+
+    From ``max_momentum`` down to ``base_momentum`` while the rate goes up, and back; in a third phase it stays. Raises
+    as `one_cycle_lr`.
+    """
     levels = [max_momentum, base_momentum, max_momentum, *([max_momentum] if three_phase else [])]
     return _phases(levels, total_steps, pct_start, anneal_strategy)
 
 
 def _phases(levels: Sequence[float], total_steps: int, pct_start: float, strategy: str) -> Schedule:
-    """From level to level; a phase ends where torch has it end."""
+    """Interpolate from level to level; phases end where torch's do."""
     if strategy not in _STRATEGIES:
         raise UnknownChoice("anneal_strategy", strategy, _STRATEGIES)
     if total_steps < 1:
@@ -80,5 +85,5 @@ def _phases(levels: Sequence[float], total_steps: int, pct_start: float, strateg
         assert value is not None
         return value
 
-    beyond = f"OneCycleLR has {total_steps} steps; step {{count}} is beyond: give it the total_steps that are trained"
+    beyond = f"OneCycleLR has {total_steps} steps; step {{count}} is beyond: pass the total_steps that are trained"
     return ending(schedule, total_steps, beyond)

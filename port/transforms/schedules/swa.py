@@ -13,8 +13,8 @@ def swa_lr(base: float, swa_lr: float, anneal_epochs: int = 10, anneal_strategy:
     """SWALR: from ``base`` to ``swa_lr`` in ``anneal_epochs`` steps (at once if there are none), then staying.
 
     Args:
-        base: the rate that the group has when SWALR begins to step; torch takes it from the group.
-        swa_lr: where it ends.
+        base: the group's rate when SWALR starts; torch reads it from the group.
+        swa_lr: the final rate.
         anneal_epochs: the steps between.
         anneal_strategy: ``"cos"`` or ``"linear"``.
 

@@ -1,4 +1,4 @@
-"""The evaluation of whole_script.py in JAX: its own lines around numbers that are computed here.
+"""The evaluation of whole_script.py in JAX: its lines around numbers that are computed here.
 
 The same in PyTorch, for one batch, is in torch_evaluation.py.
 """
@@ -16,7 +16,7 @@ from port.nn import functional as F
 
 
 class FromBatchToNumbers(nnx.Module):
-    """What whole_script.py computes of a batch where it evaluates.
+    """The computation of whole_script.py for a batch of its evaluation.
 
     torch_evaluation.FromBatchToNumbers of PyTorch.
     """
@@ -37,14 +37,14 @@ class FromBatchToNumbers(nnx.Module):
 
 @partial(jax.jit, static_argnums=0)
 def numbers_of(graphdef: Any, state: Any, images: jax.Array, labels: jax.Array) -> tuple[jax.Array, ...]:
-    """What `evaluate` takes of a batch, in evaluation mode."""
+    """The numbers of a batch for `evaluate`, in evaluation mode."""
     model = nnx.merge(graphdef, state.params, state.rest, copy=True)
     model.eval()
     return FromBatchToNumbers(model.model, rngs=nnx.Rngs(0))(images, labels)
 
 
 def evaluate(measure: Callable[[Any], tuple[jax.Array, ...]], loader: Any) -> None:
-    """As at whole_script.py:58, `for images, labels in loader`; ``measure`` gives the numbers of a batch."""
+    """As at whole_script.py:58, `for images, labels in loader`; ``measure`` returns the numbers of a batch."""
     loss, right, count = (0.0, 0, 0)
     for images, labels in loader:
         numbers = measure((images, labels))

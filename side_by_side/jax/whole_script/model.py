@@ -53,7 +53,7 @@ class Net(nnx.Module):
 
 
 class FromBatchToLoss(nnx.Module):
-    """What whole_script.py computes of a batch, up to its loss.
+    """The computation of whole_script.py from a batch to its loss.
 
     torch_loss.FromBatchToLoss of PyTorch.
     """

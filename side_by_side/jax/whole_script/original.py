@@ -1,4 +1,4 @@
-"""The options, the data and the epochs of whole_script.py: its own lines."""
+"""The options, the data and the epochs of whole_script.py, copied from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def digits(batch_size: int) -> tuple[DataLoader, DataLoader]:
 
 
 def options() -> argparse.ArgumentParser:
-    """Those of whole_script.py."""
+    """The options of whole_script.py."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--batch-size", type=int, default=64)

@@ -1,4 +1,4 @@
-"""What the evaluation of whole_script.py takes out of torch for a batch: written by port script."""
+"""The numbers that the evaluation of whole_script.py takes out of torch for a batch: written by port script."""
 
 import torch
 from torch import nn
@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 
 class FromBatchToNumbers(nn.Module):
-    """What whole_script.py computes of a batch where it evaluates."""
+    """The computation of whole_script.py for a batch of its evaluation."""
 
     def __init__(self, model):
         super().__init__()

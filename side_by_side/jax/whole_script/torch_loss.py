@@ -1,4 +1,4 @@
-"""The path from a batch to its loss, as whole_script.py has it: written by port script."""
+"""The path from a batch to its loss in whole_script.py: written by port script."""
 
 import torch
 from torch import nn
@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 
 class FromBatchToLoss(nn.Module):
-    """What whole_script.py computes of a batch, up to its loss."""
+    """The computation of whole_script.py from a batch to its loss."""
 
     def __init__(self, model):
         super().__init__()

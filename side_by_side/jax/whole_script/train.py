@@ -1,6 +1,6 @@
-"""Trains what whole_script.py trains, in JAX: its options, its data, its loop.
+"""Train the model of whole_script.py in JAX: with its options, its data, its loop.
 
-Run it by `python train_jax/train.py`; with --resume it goes on from the last checkpoint.
+Run it with `python train_jax/train.py`; with --resume it resumes from the last checkpoint.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ def arguments() -> argparse.Namespace:
     parser = options()
     own = parser.add_argument_group("in JAX")
     own.add_argument("--checkpoints", dest="jax_checkpoints", type=Path, default=CHECKPOINTS, metavar="FOLDER")
-    own.add_argument("--resume", dest="jax_resume", action="store_true", help="go on from the last checkpoint")
-    own.add_argument("--record", dest="jax_record", type=Path, metavar="FILE", help="each update's loss goes there")
-    own.add_argument("--updates", dest="jax_updates", type=int, metavar="N", help="of a recorded run: it ends there")
+    own.add_argument("--resume", dest="jax_resume", action="store_true", help="resume from the last checkpoint")
+    own.add_argument("--record", dest="jax_record", type=Path, metavar="FILE", help="write each update's loss to it")
+    own.add_argument("--updates", dest="jax_updates", type=int, metavar="N", help="end a recorded run after N updates")
     own.add_argument("--float64", dest="jax_float64", action="store_true", help="weights and inputs in float64")
     return parser.parse_args()
 
 
 def arrays(batch: Any, dtype: Any) -> tuple[np.ndarray, ...]:
-    """A batch as train_step takes it, channels last."""
+    """A batch's inputs for train_step, channels last."""
     given = (
         np.asarray(batch[0]).transpose(0, 2, 3, 1),
         np.asarray(batch[1]),
@@ -47,12 +47,12 @@ def arrays(batch: Any, dtype: Any) -> tuple[np.ndarray, ...]:
 
 
 def measured(graphdef: Any, state: State, dtype: Any, batch: Any) -> tuple[jax.Array, ...]:
-    """The numbers that the evaluation takes of a batch."""
+    """The numbers that the evaluation computes for a batch."""
     return numbers_of(graphdef, state, *arrays(batch, dtype))
 
 
 def main() -> None:
-    """Train, from the original's first weights or from a checkpoint."""
+    """Train, from the original's initial weights or from a checkpoint."""
     args = arguments()
     jax.config.update("jax_enable_x64", args.jax_float64)
     dtype = "float64" if args.jax_float64 else "float32"
@@ -68,12 +68,12 @@ def main() -> None:
     keeper = ocp.CheckpointManager(args.jax_checkpoints.resolve(), options=ocp.CheckpointManagerOptions(max_to_keep=1))
     if args.jax_resume:
         if keeper.latest_step() is None:
-            sys.exit(f"there is no checkpoint in {args.jax_checkpoints} to go on from")
+            sys.exit(f"there is no checkpoint in {args.jax_checkpoints} to resume from")
         kept = keeper.restore(keeper.latest_step(), args=ocp.args.StandardRestore(snapshot(state, 0)))
         state, step, done = kept["state"], int(kept["step"]), keeper.latest_step()
         torch.set_rng_state(torch.from_numpy(np.array(kept["order"])))
     elif keeper.latest_step() is not None:
-        sys.exit(f"there are checkpoints in {args.jax_checkpoints}: --resume goes on from them; or name another folder")
+        sys.exit(f"there are checkpoints in {args.jax_checkpoints}: resume with --resume, or choose another folder")
     with run.recording(step) if run else nullcontext(), keeper:
         for number, epoch in enumerate(epochs):
             if number <= done:
@@ -103,15 +103,15 @@ def main() -> None:
 
 
 def snapshot(state: State, step: int) -> dict[str, Any]:
-    """What a checkpoint holds; with the generator that shuffles the data."""
+    """The contents of a checkpoint, including the generator that shuffles the data."""
     return {"state": state, "step": step, "order": torch.get_rng_state().numpy()}
 
 
 def recorded_run(args: argparse.Namespace) -> Any:
-    """Under --record: what has the original's data in its order, its dropout, and writes each update down."""
+    """With --record: a run with the original's data in its order and its dropout, which records each update."""
     if args.jax_record is None:
         return None
-    # port's own, which nothing else here needs.
+    # Only this needs port.
     RecordedRun = import_module("port.scripts.recording.written_run").RecordedRun
     mapping = Path(__file__).with_name("model.mapping.toml")
     return RecordedRun(args.jax_record, mapping, steps=args.jax_updates)

@@ -1,6 +1,6 @@
 """One update of whole_script.py in JAX: a batch's loss, its gradients, and the optimizer's step.
 
-    graphdef, state = create(load())                        # the original's first weights
+    graphdef, state = create(load())                        # the original's initial weights
     state, loss = train_step(graphdef, state, images, labels)
 
 The same in PyTorch, up to the loss, is in torch_loss.py.
@@ -64,7 +64,7 @@ def create(model: nnx.Module) -> tuple[Any, State]:
     """The model's structure, and the state before the first update."""
     model.train()
     graphdef, params, rest = nnx.split(model, nnx.Param, ...)
-    rest = jax.tree.map(jax.numpy.copy, rest)  # layers may share a stream's counter, and it is donated
+    rest = jax.tree.map(jax.numpy.copy, rest)  # layers may share a stream's counter, which is donated
     return graphdef, State(params, rest, make_optimizer().init(params))
 
 
@@ -80,7 +80,7 @@ def train_step(
     weight_decay: float = 0.05,
     T_max: int = 46,
 ) -> tuple[State, jax.Array]:
-    """One update: the state behind it, and the loss before it.
+    """One update: the state after it, and the loss before it.
 
     Dropout is drawn from ``masks``, a key, if given.
     """

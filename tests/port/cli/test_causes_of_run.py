@@ -70,7 +70,7 @@ def test_the_cause_is_told_of_the_runs_own_models(run: Path, monkeypatch: pytest
     found = compared(run, capsys)
     assert [cause["kind"] for cause in found["causes"]] == ["another-activation"]
     assert "torch and jax differ from step 5: another activation at" in found["sentence"]
-    assert "differ by themselves" in found["remarks"][0]
+    assert "alone differ" in found["remarks"][0]
 
 
 def test_no_model_is_imported_that_is_not_at_hand(run: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -120,8 +120,8 @@ def test_of_two_runs_other_options_and_weights_are_told(
     other = written(run.parent / "other", replace(CONFIG, lr=0.3, optimizer="adam", out=Path("elsewhere")), begun=1.5)
     found = compared(run, capsys, other)
     options, weights, *_ = found["remarks"]
-    assert options == "the two runs have other options: optimizer (sgd and adam), lr (the default and 0.3)"
-    assert weights.startswith("the two runs begin with other weights: fc1.weight differs by ")
+    assert options == "the two runs have different options: optimizer (sgd and adam), lr (the default and 0.3)"
+    assert weights.startswith("the two runs begin with different weights: fc1.weight differs by ")
     same = written(run.parent / "same", replace(CONFIG, time_limit=7.0))
     assert not any("the two runs" in remark for remark in compared(run, capsys, same)["remarks"])
 
@@ -132,7 +132,7 @@ def test_records_of_one_side_are_not_checked_against_each_other(run: Path, capsy
     path = other / "float64" / "torch.jsonl"
     path.write_text((other / "float64" / "jax.jsonl").read_text().replace('"side": "jax"', '"side": "torch"'))
     found = compared(run, capsys, other, jax="torch")
-    assert found["remarks"][0] == "the two runs have other options: seed (0 and 4)"
+    assert found["remarks"][0] == "the two runs have different options: seed (0 and 4)"
     assert not any("cannot be checked" in remark for remark in found["remarks"])
 
 
@@ -140,5 +140,5 @@ def test_records_of_one_side_are_not_checked_against_each_other(run: Path, capsy
 def test_models_of_other_kinds_are_told_as_an_option(run: Path, capsys: Any) -> None:
     other = written(run.parent / "other", replace(CONFIG, model="convnet"))
     found = compared(run, capsys, other)
-    assert found["remarks"][0].startswith("the two runs have other options: model (mlp and convnet)")
-    assert any("by themselves cannot be checked" in remark for remark in found["remarks"])
+    assert found["remarks"][0].startswith("the two runs have different options: model (mlp and convnet)")
+    assert any("alone cannot be checked" in remark for remark in found["remarks"])

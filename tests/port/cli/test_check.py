@@ -162,7 +162,7 @@ def test_each_sides_own_weights(folder: Path, capsys: pytest.CaptureFixture[str]
 
 
 BAD = {
-    "no inputs": (("nets_torch:Net", "nets_flax:Net"), "say what the models take"),
+    "no inputs": (("nets_torch:Net", "nets_flax:Net"), "pass the models' inputs"),
     "no module": (("nowhere:Net", "nets_flax:Net", *INPUT), "TORCH: nowhere cannot be imported"),
     "no name": (("nets_torch:Net", "nets_flax:Nat", *INPUT), "unknown name in nets_flax 'Nat'"),
     "the wrong way round": (("nets_flax:Net", "nets_torch:Net", *INPUT), "nets_flax:Net is a Flax module"),
@@ -197,4 +197,4 @@ def test_a_fault_of_ours_is_one_message(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setattr("port.parity.checking.check", lambda *_, **__: 1 / 0)
     assert run("nets_torch:Net", "nets_flax:Net", *INPUT) == 2
     said = capsys.readouterr().err
-    assert "that is a fault of port's: ZeroDivisionError" in said and "Traceback" not in said
+    assert "because of a bug in port: ZeroDivisionError" in said and "Traceback" not in said

@@ -237,12 +237,15 @@ def test_a_folder_of_the_hub_to_orbax_for_a_mesh_and_back(folder: Path) -> None:
     ("options", "says"),
     [
         (["--mesh", "2", "-o", "w.orbax"], "axes, each with the number of its devices, as in fsdp=8"),
-        (["--mesh", "data=2,fsdp=2", "-o", "w.orbax"], "takes a sharding, which says by which of them a tensor is cut"),
-        (["--mesh", "a=2", "--sharding", "none=a", "-o", "w.orbax"], "the pattern 'none' fits no tensor"),
-        (["--sharding", ".*=fsdp", "-o", "w.orbax"], "say the mesh too"),
-        (["--mesh", "fsdp=2", "-o", "w.msgpack"], "mesh goes with format='orbax'; msgpack has no place for it"),
+        (
+            ["--mesh", "data=2,fsdp=2", "-o", "w.orbax"],
+            "needs a sharding, which says which of them a tensor is sharded by",
+        ),
+        (["--mesh", "a=2", "--sharding", "none=a", "-o", "w.orbax"], "the pattern 'none' matches no tensor"),
+        (["--sharding", ".*=fsdp", "-o", "w.orbax"], "pass the mesh too"),
+        (["--mesh", "fsdp=2", "-o", "w.msgpack"], "mesh needs format='orbax'; msgpack cannot store it"),
         (["--format", "hf", "-o", "w"], "Flax variables are not written as hf"),
-        (["--like", "hub", "-o", "w.orbax"], "hub is no folder of the hub: it has no config.json"),
+        (["--like", "hub", "-o", "w.orbax"], "hub is not a folder of the hub: it has no config.json"),
     ],
 )
 def test_what_a_mesh_and_a_folder_of_the_hub_are_for(
@@ -319,7 +322,7 @@ def another(weights: dict[str, torch.Tensor]) -> None:
     ("fault", "named"),
     [
         (renamed, ["missing: classifier.weight (nearest: classifier.wieght)", "unexpected: classifier.wieght"]),
-        (transposed, ["classifier.weight has shape (24, 5), needed is (5, 24)"]),
+        (transposed, ["classifier.weight has shape (24, 5), expected (5, 24)"]),
         (added, ["unexpected: classifier.extra"]),
         (dropped, ["missing: features.1.running_var"]),
         (another, ["missing: classifier.bias", "missing: features.0.weight", "unexpected: weight_ih_l0"]),
@@ -392,9 +395,9 @@ def test_a_broken_file_is_refused_and_nothing_of_it_is_run(
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--torch", "user_models:Net"], "-o PATH, or --dry-run"),
+        (["--torch", "user_models:Net"], "-o PATH to write the result, or --dry-run"),
         (["--torch", "user_models:Net", "-o", "x", "--dry-run"], "one of them"),
-        (["-o", "x"], "give a model to go by"),
+        (["-o", "x"], "pass a model"),
         (["--torch", "user_models", "-o", "x"], "takes module:name"),
         (["--torch", "no_such_module:Net", "-o", "x"], "no_such_module cannot be imported"),
         (["--torch", "user_models:Nett", "-o", "x"], "unknown name in user_models 'Nett'; there are: Net"),
@@ -403,16 +406,16 @@ def test_a_broken_file_is_refused_and_nothing_of_it_is_run(
         (["--torch", "user_models:LinenNet", "-o", "x"], "use --flax"),
         (["--torch", "user_models:Net", "--kwargs", '{"width": "w"}', "-o", "x"], "cannot be built"),
         (["--torch", "user_models:Net", "--reverse", "-o", "x"], "a torch state dict already"),
-        (["--torch", "user_models:Net", "--save-mapping", "x", "-o", "x"], "give the mapping another place"),
-        (["--torch", "user_models:Net", "--save-mapping", "x/m.toml", "-o", "x"], "give the mapping another place"),
-        (["--torch", "user_models:Net", "--save-mapping", "x", "-o", "x/flax"], "give the mapping another place"),
+        (["--torch", "user_models:Net", "--save-mapping", "x", "-o", "x"], "choose another path for it"),
+        (["--torch", "user_models:Net", "--save-mapping", "x/m.toml", "-o", "x"], "choose another path for it"),
+        (["--torch", "user_models:Net", "--save-mapping", "x", "-o", "x/flax"], "choose another path for it"),
         (["--torch", "user_models:Net", "--save-mapping", "./net.pth", "-o", "x"], "where the source is"),
         (["--torch", "user_models:Net", "--save-mapping", "mapping.toml", "-o", "x"], "is there already"),
         (["--torch", "user_models:Net", "--save-mapping", "bad", "-o", "x", "--overwrite"], "bad is a folder"),
         (["--torch", "user_models:Net", "--save-mapping", "mapping.toml/m", "-o", "x"], "mapping.toml is a file"),
         (["--torch", "user_models:Net", "--save-mapping", "m.toml", "--dry-run"], "leave one of them out"),
-        (["--torch", "user_models:Net", "-o", "net.pth/x"], "net.pth is a file, and no folder"),
-        (["--flax", "user_models:Net", "-o", "x"], "no nnx or Linen module"),
+        (["--torch", "user_models:Net", "-o", "net.pth/x"], "net.pth is a file, not a folder"),
+        (["--flax", "user_models:Net", "-o", "x"], "not an nnx or Linen module"),
         (["--flax", "user_models:LinenNet", "-o", "x"], "--input"),
         (["--flax", "user_models:LinenNet", "--input", "1,x", "-o", "x"], "an input is a shape"),
         (["--torch", "user_models:Net", "--kwargs", "{width: 4}", "-o", "x"], "JSON"),
@@ -551,12 +554,12 @@ def checkpoint(spoil: Callable[[dict[str, Any]], Any] = lambda saved: None) -> N
 @pytest.mark.parametrize(
     ("spoil", "named"),
     [
-        (lambda saved: saved.update(param_groups=3), "bad: optimizer: param_groups is to be a list of groups, got 3"),
+        (lambda saved: saved.update(param_groups=3), "bad: optimizer: param_groups must be a list of groups, got 3"),
         (lambda saved: saved["param_groups"][0].pop("params"), "it has no 'params'"),
         (lambda saved: saved["param_groups"][0].pop("betas"), "param_groups[0] has no betas"),
         (lambda saved: saved["param_groups"][0].update(lr="a"), "lr: expected a number of at least 0, got 'a'"),
-        (lambda saved: saved["state"].update({0: 5}), "state[0] is to be a parameter's state by torch's keys, got 5"),
-        (lambda saved: saved["state"][0].update(step="a"), "step is to be a number of steps, got 'a'"),
+        (lambda saved: saved["state"].update({0: 5}), "state[0] must be a parameter's state by torch's keys, got 5"),
+        (lambda saved: saved["state"][0].update(step="a"), "step must be a number of steps, got 'a'"),
         (lambda saved: saved["state"][3].pop("exp_avg"), "exp_avg"),
     ],
 )
@@ -613,10 +616,10 @@ def test_the_way_back_needs_nothing_but_the_file(folder: Path, capsys: pytest.Ca
     ("arguments", "named"),
     [
         (("--torch", "user_models:Net", "-o", "x.pt"), "not written as torch"),
-        (("--torch", "user_models:Net", "-o", "x.h5"), ".h5 is the suffix of no format"),
-        (("--torch", "user_models:Net", "-o", "x.npz", "--format", "orbax"), "x.npz is named as npz"),
-        (("--torch", "user_models:Net", "-o", "x.npz", "--max-shard-size", "5GB"), "max_shard_size goes with"),
-        (("--torch", "user_models:Net", "-o", "x.npz", "--dtype", "bfloat16"), "numpy's files have no name for"),
+        (("--torch", "user_models:Net", "-o", "x.h5"), ".h5 is not the suffix of a format"),
+        (("--torch", "user_models:Net", "-o", "x.npz", "--format", "orbax"), "x.npz has the suffix of npz"),
+        (("--torch", "user_models:Net", "-o", "x.npz", "--max-shard-size", "5GB"), "max_shard_size needs"),
+        (("--torch", "user_models:Net", "-o", "x.npz", "--dtype", "bfloat16"), "numpy's files cannot name"),
     ],
 )
 def test_a_suffix_that_cannot_be_is_refused(
@@ -634,9 +637,9 @@ def test_a_part_of_a_model_is_taken_when_that_is_said(folder: Path, capsys: pyte
         ("--torch", "user_models:Net", "--flax", "user_models:FlaxNet", *RENAMES),
     ):
         assert run("bad.pth", *model, "-o", "x.npz") == 2
-        assert "The file holds a part of the model, 7 tensors, all of which fit" in capsys.readouterr().err
+        assert "The file has a part of the model, 7 tensors, all of which fit" in capsys.readouterr().err
         assert run("bad.pth", *model, "-o", "x.npz", "--partial", "--overwrite") == 0
-        assert "classifier.weight: not in the file, which holds a part of the model" in capsys.readouterr().out
+        assert "classifier.weight: not in the file, which has a part of the model" in capsys.readouterr().out
         assert run("x.npz", "--reverse", "-o", "back.pt", "--overwrite") == 0
         assert set(torch.load("back.pt", weights_only=True)) == {key for key in state() if key.startswith("features")}
 

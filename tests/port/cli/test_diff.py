@@ -94,7 +94,7 @@ def test_two_files(files, capsys):
         "2 2",
         "3 def f(x): 3 def f(x):",
         "4 return x.relu() | 4 return jax.nn.relu(x)",
-        "lines: 2 equal, | 2 said otherwise, < 0 on the left alone, > 0 on the right alone",
+        "lines: 2 equal, | 2 changed, < 0 only on the left, > 0 only on the right",
     ]
 
 
@@ -111,7 +111,7 @@ def test_two_files(files, capsys):
         (["missing.py", "jax.py"], "there is no file 'missing.py'"),
         (["jax.py", "missing\x1b[31m.py"], r"there is no file 'missing\x1b[31m.py'"),
         (["folder", "jax.py"], "'folder' is a folder; give a file"),
-        (["torch.py", "binary.py"], "'binary.py' is binary (it holds NUL bytes)"),
+        (["torch.py", "binary.py"], "'binary.py' is binary (it contains NUL bytes)"),
         (["latin.py", "jax.py"], "'latin.py' is not UTF-8: byte 0xe9 in line 1"),
         (["torch.py", "x" * 3000], "cannot be read: "),
         (["a", "b", "c"], "port diff takes a lesson, or two files; got 3 arguments"),
@@ -136,10 +136,10 @@ def test_unknown_options_exit_with_2(capsys):
 @pytest.mark.parametrize(
     ("left", "right", "words"),
     [
-        ("empty.py", "jax.py", ["note  empty.py is empty", "> 4 on the right alone"]),
+        ("empty.py", "jax.py", ["note  empty.py is empty", "> 4 only on the right"]),
         ("empty.py", "empty.py", ["lines: 0 equal"]),
         ("broken.py", "jax.py", ["note  broken.py does not parse (invalid syntax, line 1): aligned by lines alone"]),
-        ("mixed.py", "jax.py", [r"note  mixed.py has mixed line ends (\n, \r, \r\n)", "1 x = 1", "3 z = 3"]),
+        ("mixed.py", "jax.py", [r"note  mixed.py has mixed line endings (\n, \r, \r\n)", "1 x = 1", "3 z = 3"]),
         ("steering.py", "jax.py", [r"# \x1b]0;title\x07\x1b[2J \u202e"]),
         ("tabs.py", "jax.py", ["1 if x:", "2     y = 2"]),
         ("marked.py", "jax.py", ["1 # [bold]not markup[/] :smile: [link=x]"]),
@@ -230,7 +230,7 @@ def test_two_files_as_a_site(files, capsys):
     text = page.read_text("utf-8")
     assert "alert(1)" in text
     assert "<script>alert" not in text
-    assert "mixed line ends" in text
+    assert "mixed line endings" in text
 
 
 @pytest.mark.sweep
@@ -250,9 +250,9 @@ def test_the_tables(files, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--table", "--tutorials"], "give one of them"),
-        (["--table", "--html", "site"], "give one of them"),
-        (["model", "--table"], "give no lesson or files"),
+        (["--table", "--tutorials"], "pass only one of them"),
+        (["--table", "--html", "site"], "pass only one of them"),
+        (["model", "--table"], "pass no lesson or files"),
         (["modell", "--html", "site"], "there are: model,"),
         (["binary.py", "torch.py", "--html", "site"], "is binary"),
         (["torch.py", "nowhere.py", "--html", "site"], "there is no file"),

@@ -129,14 +129,14 @@ def test_models_that_differ_are_told(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (NAMES, "say what torch's model takes"),
-        ((*NAMES, "--input", "3,4", "--inputs", "match_models:batch"), "say what torch's model takes"),
+        (NAMES, "pass the torch model's inputs"),
+        ((*NAMES, "--input", "3,4", "--inputs", "match_models:batch"), "pass the torch model's inputs"),
         ((*NAMES, "--input", "3,x"), "an input is a shape"),
         ((*NAMES, "--input", "3,5"), "the torch model does not take the inputs"),
         ((*NAMES, "--inputs", "match_models:broken"), "--inputs: match_models:broken fails: RuntimeError: no luck"),
         (("match_models:nothing", NAMES[1], "--input", "3,4"), "unknown name in match_models 'nothing'"),
-        (("match_models:text", NAMES[1], "--input", "3,4"), "TORCH: match_models:text gives str"),
-        ((NAMES[0], "match_models:text", "--input", "3,4"), "FLAX: match_models:text gives str"),
+        (("match_models:text", NAMES[1], "--input", "3,4"), "TORCH: match_models:text returns str"),
+        ((NAMES[0], "match_models:text", "--input", "3,4"), "FLAX: match_models:text returns str"),
         ((NAMES[1], NAMES[0], "--input", "3,4"), "TORCH: match_models:Twin"),
         ((*NAMES, "--input", "3,4", "--kwargs", '{"depth": 3}'), "TORCH: match_models:Net fails with"),
         ((*NAMES, "--input", "3,4", "--rename", "left"), "--rename takes PATTERN=NAME"),

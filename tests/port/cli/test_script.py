@@ -53,7 +53,7 @@ def test_an_account_in_the_scripts_own_lines(tmp_path: Path) -> None:
     assert "update 4" in done.stderr and (tmp_path / "observed" / "observation.json").exists()
     assert (tmp_path / "gpt.py").read_text() == source
     again = port("gpt.py", "--observe-only", cwd=tmp_path)
-    assert again.returncode == 2 and "something at observed already" in again.stderr
+    assert again.returncode == 2 and "observed already exists" in again.stderr
 
 
 @pytest.mark.sweep
@@ -62,7 +62,7 @@ def test_for_programs_and_a_script_that_fails(tmp_path: Path) -> None:
     failed = port("a.py", "--observe-only", cwd=tmp_path)
     assert failed.returncode == 3
     assert (
-        failed.stderr.startswith("Traceback") and "RuntimeError: of its own\nport: the script failed" in failed.stderr
+        failed.stderr.startswith("Traceback") and "RuntimeError: of its own\nport: the script itself failed" in failed.stderr
     )
     assert "--working-folder" not in failed.stderr
     assert "--working-folder . runs it here" in port(f"{tmp_path}/a.py", "--observe-only", cwd=Path("/")).stderr
@@ -73,14 +73,14 @@ def test_for_programs_and_a_script_that_fails(tmp_path: Path) -> None:
 
 BAD = {
     "no script": ([], "name the script"),
-    "no such script": (["--observe-only", "nothing.py"], "there is no script nothing.py; a module is named behind -m"),
+    "no such script": (["--observe-only", "nothing.py"], "there is no script nothing.py; pass a module with -m"),
     "no steps": (["a.py", "--observe-only", "--watch", "0"], "1 or more"),
     "no such Python": (["a.py", "--observe-only", "--torch-python", "/no/python"], "there is no Python /no/python"),
     "several processes of nothing": (
         ["-m", "torch.distributed.run", "--observe-only", "--", "--nproc-per-node", "2"],
         "name the script that torch.distributed.run starts, as a file",
     ),
-    "no such folder": (["a.py", "--observe-only", "--working-folder", "nowhere"], "there is no folder"),
+    "no such folder": (["a.py", "--observe-only", "--working-folder", "nowhere"], "does not exist"),
 }
 
 

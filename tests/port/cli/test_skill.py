@@ -36,7 +36,7 @@ def test_each_command_line_is_understood(line: str) -> None:
 
 def test_it_names_every_command_that_moves_or_proves() -> None:
     named = {shlex.split(line)[1] for line in commands()}
-    assert named >= set(COMMANDS) - {"diff", "mcp", "skill", "compare"}
+    assert named >= set(COMMANDS) - {"diff", "mcp", "skill", "compare", "report"}
 
 
 def test_it_is_written_to_a_file_and_over_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

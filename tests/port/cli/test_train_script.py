@@ -46,7 +46,7 @@ def test_both_are_judged_in_each_precision(folder: Path) -> None:
     assert not done.returncode, done.stdout + done.stderr
     verdict = json.loads((folder / "run" / "verdict.json").read_text())
     assert {name: told["status"] for name, told in verdict.items()} == {"float64": "agree", "float32": "agree"}
-    assert "the original makes 10 updates with these arguments, of the 12" in done.stdout
+    assert "the original makes only 10 of the 12 updates" in done.stdout
     lines = [json.loads(line) for line in (folder / "run" / "float64" / "torch.jsonl").read_text().splitlines()]
     rates = [line["lr"] for line in lines if line["kind"] == "step"]
     assert rates == [0.02] * 5 + [0.01] * 5 and lines[0]["precision"] == "float64"
@@ -69,7 +69,7 @@ BAD = {
         3,
         "ValueError: of its own",
     ),
-    "renamed": ("model", "network", 2, "has no model where it is trained: write the folder again, by port script"),
+    "renamed": ("model", "network", 2, "has no model where it trains: write the folder again with port script"),
     "records itself": ('"""Updates', '"""port.Recorder() Updates', 2, "records itself (port.Recorder)"),
 }
 

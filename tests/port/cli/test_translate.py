@@ -447,20 +447,20 @@ REFUSED = {
     "no module": (("nowhere:Net", *SHAPE), "nowhere cannot be imported"),
     "no name": (("translated_models:Nett", *SHAPE), "unknown name in translated_models 'Nett'; there are: Net,"),
     "no colon": (("translated_models", *SHAPE), "takes module:name"),
-    "gives no module": (("translated_models:seven", *SHAPE), "gives int, and no torch.nn.Module"),
+    "gives no module": (("translated_models:seven", *SHAPE), "returns int, not a torch.nn.Module"),
     "arguments": ((NET, *SHAPE, "--kwargs", '{"depth": 1}'), "unexpected keyword argument 'depth'"),
     "no JSON": ((NET, *SHAPE, "--kwargs", "{width}"), "--kwargs takes a JSON object"),
-    "no inputs": ((NET,), "say what the model takes"),
+    "no inputs": ((NET,), "pass the model's inputs"),
     "no shape": ((NET, "--input", "2,x"), "an input is a shape"),
     "no dtype": ((NET, "--input", "2,2:int65"), "an input is a shape"),
     "a dtype of no numbers": ((NET, "--input", "2,2:int7"), "torch draws no numbers of int7"),
     "wrong shape": ((NET, "--input", "2,3,3,3"), "Net does not take the example inputs"),
     "inputs fail": ((NET, "--inputs", "translated_models:fails"), "RuntimeError: no luck today"),
     "no weights": ((NET, *SHAPE, "--weights", "gone.pth"), "gone.pth: there is no such file"),
-    "weights for none": ((NET, *SHAPE, "--weights", "wide.pth", "--meta"), "--meta builds a model without numbers"),
+    "weights for none": ((NET, *SHAPE, "--weights", "wide.pth", "--meta"), "--meta builds a model without values"),
     "weights for none of a size": (
         (NET, *SHAPE, "--weights", "wide.pth", "--prove-at", '{"width": 5}'),
-        "--prove-at builds a model without numbers: leave --weights away, or --prove-at",
+        "--prove-at builds a model without values: leave out --weights, or --prove-at",
     ),
     "a size that is none": ((NET, *SHAPE, "--prove-at", '{"wdth": 5}'), "has no argument 'wdth'"),
     "a size that the original refuses": (
@@ -468,7 +468,7 @@ REFUSED = {
         "the original refuses width = -3: RuntimeError: ",
     ),
     "no time": ((NET, *SHAPE, "--sizes-limit", "-1"), "a number of seconds, 0 for none; got -1.0"),
-    "other weights": ((NET, *SHAPE, "--weights", "wide.pth"), "head.weight has shape (3, 16), needed is (3, 12)"),
+    "other weights": ((NET, *SHAPE, "--weights", "wide.pth"), "head.weight has shape (3, 16), expected (3, 12)"),
     "no part": ((NET, *SHAPE, "--submodule", "tail"), "unknown part of Net 'tail'; there are: head"),
     "idle part": (("translated_models:Branches", "--input", "2,3", "--submodule", "idle"), "does not call its part"),
     "data-dependent": (("translated_models:Branches", "--input", "2,3"), "translated_models.py:49: `if x.sum() > 0:`"),
@@ -511,5 +511,5 @@ def test_a_fault_of_our_own_is_one_message(
 
     monkeypatch.setattr(port.translation.translating, "translate", lambda *_, **__: json.loads("{"))
     assert run(NET, *SHAPE, "-o", "faulty") == 2
-    assert "that is a fault of port's: JSONDecodeError: Expecting property name" in capsys.readouterr().err
+    assert "because of a bug in port: JSONDecodeError: Expecting property name" in capsys.readouterr().err
     assert not (place / "faulty").exists()

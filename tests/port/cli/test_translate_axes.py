@@ -76,6 +76,7 @@ def test_what_has_no_name_is_told(written: ModuleType, folder: Path) -> None:
     )
 
 
+@pytest.mark.sweep
 def test_without_the_flag_nothing_has_a_name(tmp_path: Path) -> None:
     assert (
         main(["translate", f"{HERE}:Words", "--input", "2,7:int64", "--sizes-limit", "0", "-o", str(tmp_path / "no")])

@@ -54,9 +54,9 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "a sum": ((f"{HERE}:Running", *TOKENS), "cumsum of [2, 7, 6] over the tokens"),
     "images": ((f"{HERE}:Images", "--input", "1,3,8,8"), "Images does not take whole numbers (batch, tokens) alone"),
-    "a stack": ((f"{HERE}:Encoder", *TOKENS, "--scan"), "leave --scan away"),
-    "a part": ((f"{HERE}:Encoder", *TOKENS, "--submodule", "head"), "leave --submodule away"),
-    "without numbers": ((f"{HERE}:Encoder", *TOKENS, "--meta"), "leave --meta and --prove-at away"),
+    "a stack": ((f"{HERE}:Encoder", *TOKENS, "--scan"), "leave --scan out"),
+    "a part": ((f"{HERE}:Encoder", *TOKENS, "--submodule", "head"), "leave --submodule out"),
+    "without values": ((f"{HERE}:Encoder", *TOKENS, "--meta"), "leave --meta and --prove-at out"),
 }
 OF_TRANSFORMERS: dict[str, tuple[tuple[str, ...], str]] = {
     "no head": (("transformers:BertModel",), "BertModel does not go on with a text"),

@@ -169,18 +169,20 @@ class TestMissing:
     def test_a_mirror_that_cannot_be_reached(self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         nowhere = (tmp_path / "nowhere").as_uri() + "/"
         monkeypatch.setattr(getattr(torchvision.datasets, MNISTS[name]), "mirrors", [nowhere])
-        with pytest.raises(MissingData, match=f"could not fetch {name} into .*: Error .*Check the network") as missing:
+        with pytest.raises(
+            MissingData, match=f"could not download {name} into .*: Error .*Check the network"
+        ) as missing:
             load_examples(name, tmp_path / "data", train=True, download=True)
         assert nowhere in str(missing.value)
 
     def test_an_archive_that_cannot_be_reached(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(torchvision.datasets.CIFAR10, "url", (tmp_path / "nowhere.tar.gz").as_uri())
-        with pytest.raises(MissingData, match="could not fetch cifar10"):
+        with pytest.raises(MissingData, match="could not download cifar10"):
             load_examples("cifar10", tmp_path / "data", train=True, download=True)
 
     def test_a_folder_that_cannot_be_written(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_bytes(b"")
-        with pytest.raises(MissingData, match="could not fetch mnist"):
+        with pytest.raises(MissingData, match="could not download mnist"):
             load_examples("mnist", tmp_path / "file", train=True, download=True)
 
     def test_what_is_fetched_is_there_the_next_time(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

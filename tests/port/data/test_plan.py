@@ -113,7 +113,7 @@ def test_sizes_of_an_epoch(length: int, batch_size: int, drop_last: bool, batche
         ({"batch_size": 0}, "batch size must be at least 1, got 0"),
         ({"batch_size": -1}, "got -1"),
         ({"batch_size": "8"}, "batch_size must be a whole number, got '8'"),
-        ({"batch_size": 11}, "batch size 11 is larger than the 10 samples.*drop_last=False"),
+        ({"batch_size": 11}, "batch size 11 exceeds the dataset's 10 samples.*drop_last=False"),
         ({"seed": -1}, "seed must not be negative, got -1"),
         ({"seed": None}, "seed must be a whole number, got None"),
     ],

@@ -103,13 +103,13 @@ def test_nothing_is_uneven_where_the_last_batch_is_dropped() -> None:
 
 def test_errors() -> None:
     plan = IndexPlan(100, 10)
-    with pytest.raises(UsageError, match=r"a \(global\) batch of 10 .* by 4 replicas: take a batch of 8 or 12"):
+    with pytest.raises(UsageError, match=r"a \(global\) batch of 10 .* among 4 replicas: choose a batch of 8 or 12"):
         Shards(plan, 4)
-    with pytest.raises(UsageError, match="take a batch of 16, or another number"):
+    with pytest.raises(UsageError, match="choose a batch of 16, or another number"):
         Shards(plan, 16)
-    with pytest.raises(UsageError, match="at least one replica, got 0"):
+    with pytest.raises(UsageError, match="replicas must be at least 1, got 0"):
         Shards(plan, 0)
     with pytest.raises(UnknownChoice, match="unknown split 'blocks'; there are: contiguous, interleaved"):
         Shards(plan, 2, "blocks")
-    with pytest.raises(UnknownChoice, match="unknown way with an uneven batch 'drop'"):
+    with pytest.raises(UnknownChoice, match="unknown option for an uneven batch 'drop'"):
         Shards(plan, 2, uneven="drop")

@@ -320,21 +320,21 @@ class TestLoaders:
 class TestErrors:
     @pytest.mark.parametrize("replicas", [range(0), range(-1, 1), range(2, 5), range(4, 5)])
     def test_replicas_that_there_are_not(self, replicas: range) -> None:
-        with pytest.raises(UsageError, match="there are replicas 0 to 3, got range"):
+        with pytest.raises(UsageError, match="replicas are numbered 0 to 3, got range"):
             Share(Shards(IndexPlan(100, 8), 4), replicas)
 
     def test_microbatches_that_do_not_divide(self) -> None:
-        says = r"12 cannot be shared equally by 2 replicas in 4 microbatches each: take a batch of 8 or 16"
+        says = r"12 cannot be divided equally among 2 replicas in 4 microbatches each: choose a batch of 8 or 16"
         with pytest.raises(UsageError, match=says):
             Shards(IndexPlan(100, 12), 2, microbatches=4)
-        with pytest.raises(UsageError, match="take a batch of 16, or"):
+        with pytest.raises(UsageError, match="choose a batch of 16, or"):
             Shards(IndexPlan(100, 12), 4, microbatches=4)
-        with pytest.raises(UsageError, match="in at least one microbatch, got 0"):
+        with pytest.raises(UsageError, match="microbatches must be at least 1, got 0"):
             Shards(IndexPlan(100, 12), 4, microbatches=0)
 
     def test_a_replica_that_the_last_batch_leaves_without_a_sample(self) -> None:
         few = Shards(IndexPlan(11, 8, drop_last=False), 4, uneven="weight")
-        with pytest.raises(UsageError, match="last batch has 3 samples, too few for 4 replicas: pad it, leave it out"):
+        with pytest.raises(UsageError, match="last batch has 3 samples, too few for 4 replicas: pad it, drop it"):
             Share(few, range(1))
         assert Share(few, range(3, 4), filled=True).places(1).real.tolist() == [[False]]
         assert Share(Shards(few.plan, 4), range(3, 4)).places(1).real.tolist() == [[True]]

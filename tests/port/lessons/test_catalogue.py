@@ -108,5 +108,5 @@ def test_of_a_lesson_that_is_not_there_the_nearest_are_named(name, nearest):
 @pytest.mark.parametrize("spec", [None, ModuleSpec("side_by_side", None)])
 def test_without_the_lessons_it_is_said_where_they_are(monkeypatch, spec):
     monkeypatch.setattr(port.lessons.catalogue, "find_spec", lambda name: spec)
-    with pytest.raises(UsageError, match="side_by_side, which is installed beside port"):
+    with pytest.raises(UsageError, match="side_by_side, which is installed with port"):
         lessons()

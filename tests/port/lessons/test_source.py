@@ -27,7 +27,7 @@ def test_lines_are_what_stands_between_the_ends(lines, end):
         ("a\nb\n", ("a", "b"), None),
         ("\n", ("",), None),
         ("a\x0cb\x1c\u2028c", ("a\x0cb\x1c\u2028c",), None),
-        ("a\r\nb\rc\n\nd", ("a", "b", "c", "", "d"), r"has mixed line ends (\n, \r, \r\n); they are not compared"),
+        ("a\r\nb\rc\n\nd", ("a", "b", "c", "", "d"), r"has mixed line endings (\n, \r, \r\n); they are not compared"),
         ("", (), "is empty"),
     ],
 )

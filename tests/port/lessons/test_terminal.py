@@ -82,7 +82,7 @@ def test_a_terminal_of_80_columns():
         "                                       |       cross_entropy)(model(images),\n"
         "                                       |       labels)\n"
         "5 loss.backward()                      <\n"
-        "lines: 2 equal, | 2 said otherwise, < 1 on the left alone, > 0 on the right alone\n"
+        "lines: 2 equal, | 2 changed, < 1 only on the left, > 0 only on the right\n"
     )
 
 

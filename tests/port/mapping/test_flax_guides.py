@@ -120,5 +120,5 @@ def test_partitioned_variables_are_seen_through():
 def test_a_linen_model_alone_gives_torchs_names():
     mapping = between(None, Setup(), inputs=jnp.zeros((1, 5)))
     assert ("norm.running_var",) in {entry.sources for entry in mapping.entries}
-    with pytest.raises(UsageError, match="give an example input"):
+    with pytest.raises(UsageError, match="pass an example input"):
         between(None, Setup())

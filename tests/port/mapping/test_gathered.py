@@ -72,9 +72,9 @@ def test_a_file_says_a_stack_s_sources_once(tmp_path: Path) -> None:
     ("line", "why"),
     [
         ("over = { i = 3, j = 2 }", "over is one letter"),
-        ("over = { j = 3 }", "stands not in each of its sources"),
-        ("over = { i = 0 }", "counts from 0 to below a number"),
-        ("over = 3", "a letter of the names and what it counts"),
+        ("over = { j = 3 }", "is not in each of its sources"),
+        ("over = { i = 0 }", "is a count, from 0 up to it"),
+        ("over = 3", "a letter of the names and its count"),
     ],
 )
 def test_what_is_no_index(line: str, why: str, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_everything_wrong_comes_sorted_in_one_message_with_the_nearest_name():
         "missing: bn.bias (nearest: bn.bais)",
         "unexpected: bn.bais (nearest: bn.bias)",
         "unexpected: zz",
-        "fc.weight has shape (3, 2), needed is (2, 3)",
+        "fc.weight has shape (3, 2), expected (2, 3)",
     ]
 
 

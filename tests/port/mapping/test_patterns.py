@@ -71,7 +71,7 @@ def test_any_names_come_back() -> None:
 
 @pytest.mark.parametrize(
     ("each", "message"),
-    [({"j": (0, 1)}, "{j} stands in none of its names"), ({"i": tuple(range(11))}, "more than 10 entries")],
+    [({"j": (0, 1)}, "{j} is in none of its names"), ({"i": tuple(range(11))}, "more than 10 entries")],
 )
 def test_what_cannot_be_is_refused(each: Mapping[str, tuple[int, ...]], message: str) -> None:
     with pytest.raises(ValueError, match=message):

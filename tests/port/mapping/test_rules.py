@@ -73,13 +73,13 @@ def test_the_kind_of_variable_is_the_model_s_unless_it_is_said():
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        (Rule(("x",), ("a",)), "rule x → a: it speaks of no key of the torch side"),
+        (Rule(("x",), ("a",)), "rule x → a: it matches no key of the torch side"),
         (Rule(("a",), ("b",)), "Flax has no b"),
         (Rule(("a", "z"), ("a",)), "torch has no z"),
         (Rule(("a",), ("a",), ({"permute": [0, 1]},)), "needs an array of 2 axes"),
-        (Rule(("a",), ("a",), ({"split": 5},)), "12 elements along axis 0 are not 5"),
-        (Rule(("a",), ("a",), ({"split": 2},)), "give 2, and 1 are to be filled"),
-        (Rule(("a",), ("a",), ({"reshape": [3, 4]},)), "it gives shape (3, 4), a has (12,)"),
+        (Rule(("a",), ("a",), ({"split": 5},)), "12 elements along axis 0 cannot be split into 5"),
+        (Rule(("a",), ("a",), ({"split": 2},)), "return 2 arrays for 1 targets"),
+        (Rule(("a",), ("a",), ({"reshape": [3, 4]},)), "it produces shape (3, 4), a has (12,)"),
         (Rule(("a",), (r"\9",)), "invalid group reference 9"),
     ],
 )
@@ -99,7 +99,7 @@ def test_rules_speak_of_both_models():
     rules = Rules(rules=(Rule(("a",), ("a",)),))
     torch, flax = guides({"a": (1,)}, {"a": (1,)})
     for sides in ((torch, None), (None, flax)):
-        with pytest.raises(UsageError, match="speak of both models"):
+        with pytest.raises(UsageError, match="are about both models"):
             between(*sides, rename=rules)
 
 

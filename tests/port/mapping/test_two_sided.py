@@ -91,7 +91,7 @@ def test_everything_that_is_wrong_comes_in_one_message():
         "the two models do not match:",
         "missing: bb.weight (for bb.kernel) (nearest: b.weight)",
         *(
-            f"no pair: d.{name} of … against … at d: no pair speaks of both; a mapping file can say the moves, "
+            f"no pair: d.{name} of … against … at d: no pair covers both; a mapping file can define the moves, "
             "or a pair of your own"
             for name in ("bias", "weight")
         ),
@@ -179,7 +179,7 @@ class TestHeads:
 
     def test_another_number_of_heads_is_refused(self):
         with pytest.raises(
-            WeightsMismatch, match=r"built otherwise: .*reshape\(8, 8\)→\(8, 2, 4\).*reshape\(8, 8\)→\(8, 4, 2\)"
+            WeightsMismatch, match=r"built differently: .*reshape\(8, 8\)→\(8, 2, 4\).*reshape\(8, 8\)→\(8, 4, 2\)"
         ):
             between(self.Torchs(2), self.Flaxs(4))
 
@@ -234,7 +234,7 @@ def test_a_flax_layer_without_a_pair_is_named():
             return 2 * super().__call__(x)
 
     message = refusal(torch.nn.Linear(3, 3), Own(3, 3, rngs=RNGS), NoPair)
-    assert re.search(r"no pair: layer\.kernel is held by .*Own at layer, of which no pair speaks", message)
+    assert re.search(r"no pair: layer\.kernel belongs to .*Own at layer, which no pair covers", message)
 
 
 def test_a_module_that_both_use_twice_is_one():

@@ -71,5 +71,5 @@ def test_what_takes_no_part_needs_no_twin() -> None:
     assert not any(row.by == "open" for row in rows)
     ours, theirs = (row for row in reversed(rows) if row.by == "no twin needed")
     assert (theirs.torch, theirs.flax, ours.torch, ours.flax) == (("c.weight",), (), (), ("z.kernel",))
-    assert theirs.note == "takes no part in what the model computes with these inputs, kept aside for the way back"
-    assert ours.note == "takes no part in what the model computes with these inputs, and keeps its value"
+    assert theirs.note == "does not affect what the model computes with these inputs, kept aside for the way back"
+    assert ours.note == "does not affect what the model computes with these inputs, and keeps its value"

@@ -105,9 +105,9 @@ def test_no_more_is_needed_than_is_asked_for(name):
 
 
 def test_a_box_is_of_its_array():
-    with pytest.raises(WeightsMismatch, match="no box of an array of shape"):
+    with pytest.raises(WeightsMismatch, match="does not fit an array of shape"):
         restriction_of((Permute((1, 0)),), ((2, 3),), ((range(3), range(3)),))
-    with pytest.raises(WeightsMismatch, match="2 boxes are asked for, of 1"):
+    with pytest.raises(WeightsMismatch, match="2 boxes were requested for 1"):
         restriction_of((), ((2, 3),), (whole((2, 3)), None))
 
 

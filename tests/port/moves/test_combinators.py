@@ -21,7 +21,7 @@ def test_each_branch_takes_the_arrays_after_those_of_the_one_before():
 def test_a_branch_that_gives_another_number_is_refused_with_and_without_arrays():
     move = EachBranch((Branch(2, (Stack(0, 2),), 2),))
     for attempt in (lambda: move.shapes(((3,), (3,))), lambda: move((np.zeros(3), np.zeros(3)))):
-        with pytest.raises(WeightsMismatch, match="is to give 2 arrays, and gives 1"):
+        with pytest.raises(WeightsMismatch, match="must return 2 arrays, not 1"):
             attempt()
 
 
@@ -39,11 +39,11 @@ def test_the_ith_of_the_result_is_the_one_at_places_i():
 
 
 def test_an_order_names_each_place_once():
-    with pytest.raises(WeightsMismatch, match="each place from 0 on once"):
+    with pytest.raises(WeightsMismatch, match="each position from 0 on exactly once"):
         Order((0, 0))
 
 
 def test_alike_branches_are_printed_once():
     branch = Branch(1, (Permute((1, 0)),), 1)
     assert str(EachBranch((branch,) * 3)) == "each(permute(1, 0))"
-    assert str(EachBranch((branch, Branch(1, (), 1)))) == "each(permute(1, 0) | as it is)"
+    assert str(EachBranch((branch, Branch(1, (), 1)))) == "each(permute(1, 0) | unchanged)"

@@ -30,7 +30,7 @@ def test_along_another_axis_with_another_value():
     assert np.array_equal(padded[:, :3], TABLE)
     assert (padded[:, 3:] == -np.inf).all()
     assert Pad(1, 3, 5, -np.inf).inverse().inverse() == Pad(1, 3, 5, -np.inf)
-    with pytest.raises(WeightsMismatch, match="holds -inf and not 0 alone"):
+    with pytest.raises(WeightsMismatch, match="hold -inf, and not only 0"):
         Unpad(1, 5, 3)((padded,))
 
 
@@ -40,7 +40,7 @@ def test_what_is_no_padding_is_not_dropped(strange):
     padded[6, 1] = strange
     with pytest.raises(
         WeightsMismatch,
-        match=re.escape(f"unpad(axis 0 from 8 to 5): what would be dropped is no padding: it holds {strange}"),
+        match=re.escape(f"unpad(axis 0 from 8 to 5): the elements to drop are not padding: they hold {strange}"),
     ):
         Unpad(0, 8, 5)((padded,))
 
@@ -76,8 +76,8 @@ def test_a_part_reads_no_padding_that_it_has_not_to_look_at():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Pad(0, 5, 4), "as long as the other or longer, got 4 for 5"),
-        (lambda: Unpad(0, 4, 5), "as long as the other or longer, got 4 for 5"),
+        (lambda: Pad(0, 5, 4), "must not be shorter than the other, got 4 for 5"),
+        (lambda: Unpad(0, 4, 5), "must not be shorter than the other, got 4 for 5"),
         (lambda: Pad(0, -1, 4), "got 4 for -1"),
         (lambda: Pad(0, 5, 8, np.nan), "not NaN"),
         (
@@ -85,7 +85,10 @@ def test_a_part_reads_no_padding_that_it_has_not_to_look_at():
             r"pad\(axis 0 from 4 to 8\) needs 4 elements along axis 0, got shape \(5, 3\)",
         ),
         (lambda: Unpad(2, 4, 4)((TABLE,)), r"needs 4 elements along axis 2, got shape \(5, 3\)"),
-        (lambda: Pad(0, 5, 8, -1.0)((TABLE.astype(np.int8),)), "an array of int8 is padded with 0, not with -1"),
+        (
+            lambda: Pad(0, 5, 8, -1.0)((TABLE.astype(np.int8),)),
+            "an array of int8 can be padded with 0 only, not with -1",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(make, message):

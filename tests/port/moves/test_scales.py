@@ -142,14 +142,14 @@ def test_what_was_trained_does_not_come_back(stored):
     move, weight, told = quantised(stored, (1, 2), (20, 200))
     (widened,) = move((weight, told))
     widened[7, 150] = np.nextafter(widened[7, 150], np.float32(9))
-    said = re.escape("no scale says the block (0, 1) to the last bit: it was trained, or widened to fewer digits")
+    said = re.escape("no scale reproduces the block (0, 1) to the last bit: it was trained, or widened to a dtype")
     with pytest.raises(WeightsMismatch, match=said):
         move.inverse()((widened,))
 
 
 def test_fewer_digits_than_the_scale_has_do_not_come_back():
     move, weight, told = quantised("float8_e4m3fn", (1, 2), (20, 200), dtype="bfloat16")
-    with pytest.raises(WeightsMismatch, match="widened to fewer digits than it has"):
+    with pytest.raises(WeightsMismatch, match="widened to a dtype with too few digits"):
         move.inverse()(move((weight, told)))
 
 
@@ -180,9 +180,9 @@ def test_what_it_cannot_take_is_refused_with_and_without_arrays():
         move((weight.view(np.int8), told))
     with pytest.raises(WeightsMismatch, match="takes float32, got float64"):
         move.inverse()((np.zeros(SHAPE),))
-    with pytest.raises(WeightsMismatch, match="widen knows no int4 here"):
+    with pytest.raises(WeightsMismatch, match="widen: unknown int4 here"):
         replace(move, stored="int4")
-    with pytest.raises(WeightsMismatch, match="widen knows no float8_e4m3fn here; there are float16"):
+    with pytest.raises(WeightsMismatch, match="widen: unknown float8_e4m3fn here; choose from float16"):
         replace(move, dtype="float8_e4m3fn")
 
 
@@ -215,13 +215,13 @@ def test_as_data():
     assert move_from({"widen": short["widen"] | {"blocks": [100, 100]}}, (SHAPE, (3, 2))).blocks == (100, 100)
     assert isinstance(move.inverse(), Narrow)
     for wrong, message in (
-        ({"widen": "bfloat16"}, "it says the dtypes, as in"),
-        ({"widen": {"to": "bfloat16"}}, "'from' is not said"),
-        ({"widen": short["widen"] | {"block": 3}}, "there is no block"),
+        ({"widen": "bfloat16"}, "it needs both dtypes, as in"),
+        ({"widen": {"to": "bfloat16"}}, "'from' is missing"),
+        ({"widen": short["widen"] | {"block": 3}}, "unknown key block"),
         ({"widen": {"from": 8, "to": "bfloat16"}}, "dtypes are names"),
-        ({"narrow": short["widen"]}, "'scales' is not said"),
+        ({"narrow": short["widen"]}, "'scales' is missing"),
     ):
         with pytest.raises(WeightsMismatch, match=message):
             move_from(wrong, (SHAPE, (3, 2)))
-    with pytest.raises(WeightsMismatch, match="not known here; write it out"):
+    with pytest.raises(WeightsMismatch, match="not known here; write its sizes or count out"):
         move_from(short, None)

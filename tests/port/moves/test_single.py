@@ -64,12 +64,12 @@ def test_each_array_is_taken_for_itself():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Permute((0, 2)), "each axis from 0 on once"),
-        (lambda: Permute((0, -1)), "each axis from 0 on once"),
-        (lambda: Reshape((2, 3), (4,)), "other numbers of elements"),
-        (lambda: Reshape((2,), (-1, -2)), "from 0 on"),
+        (lambda: Permute((0, 2)), "each axis from 0 on exactly once"),
+        (lambda: Permute((0, -1)), "each axis from 0 on exactly once"),
+        (lambda: Reshape((2, 3), (4,)), "their sizes differ"),
+        (lambda: Reshape((2,), (-1, -2)), "of 0 or more"),
         (lambda: Fold(1, (2, 3), (0, 0)), "orders each"),
-        (lambda: Fold(1, (-2, -3), (0, 1)), "from 0 on"),
+        (lambda: Fold(1, (-2, -3), (0, 1)), "of 0 or more"),
         (lambda: Flip((1, 1)), "once"),
     ],
 )

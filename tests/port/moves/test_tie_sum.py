@@ -61,7 +61,7 @@ def test_addends_are_the_array_and_zeros_that_sum_to_it():
 
 @pytest.mark.parametrize("kind", [Tie, Copy, Sum, Addends])
 def test_of_no_array_there_is_none(kind):
-    with pytest.raises(WeightsMismatch, match="one array or more, got 0"):
+    with pytest.raises(WeightsMismatch, match="at least one array, got 0"):
         kind(0)
 
 

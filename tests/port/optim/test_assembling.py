@@ -46,7 +46,7 @@ def test_options_that_cannot_be_right(given: dict[str, Any], recorded: Recorded)
     optimizer = torch.optim.SGD(recorded.fresh().parameters(), lr=0.1)
     (name,) = given
     for call in (port.to_optax, port.optax_source):
-        with pytest.raises(UsageError, match=rf"^{name} is "):
+        with pytest.raises(UsageError, match=rf"^{name} must be "):
             call(optimizer, params=recorded.params, mapping=recorded.mapping, **given)
 
 

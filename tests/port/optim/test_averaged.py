@@ -364,7 +364,7 @@ def another(tree: Any, **changed: Any) -> Any:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"kernel": jnp.zeros((3, 6))}, r"out\.kernel has shape \(3, 6\), needed is \(6, 3\)"),
+        ({"kernel": jnp.zeros((3, 6))}, r"out\.kernel has shape \(3, 6\), expected \(6, 3\)"),
         ({"kernel": None}, r"missing: out\.kernel"),
         ({"gain": jnp.zeros(3)}, r"unexpected: out\.gain"),
     ],
@@ -396,19 +396,19 @@ def test_the_average_of_another_model(recorded: Recorded) -> None:
 def test_a_mapping_without_shapes_sees_them_too() -> None:
     run = loose()
     params = {**run.params, "bias": jnp.zeros(5)}
-    with pytest.raises(WeightsMismatch, match=r"bias has shape \(5,\), needed is \(6,\)"):
+    with pytest.raises(WeightsMismatch, match=r"bias has shape \(5,\), expected \(6,\)"):
         averaged_state(AveragedModel(run.module), params=params, mapping=LOOSE)
     turned = Mapping(
         (*LOOSE.entries[:1], replace(LOOSE.entries[1], moves=LOOSE.entries[1].moves[1:]), LOOSE.entries[2])
     )
     assert Permute((1, 0)) not in turned.entries[1].moves
-    with pytest.raises(WeightsMismatch, match=r"stack has shape \(2, 3, 5\), needed is \(2, 5, 3\)"):
+    with pytest.raises(WeightsMismatch, match=r"stack has shape \(2, 3, 5\), expected \(2, 5, 3\)"):
         averaged_state(AveragedModel(run.module), params=run.params, mapping=turned)
 
 
 @pytest.mark.parametrize("use_buffers", [False, True])
 def test_buffers_that_one_side_alone_averages(use_buffers: bool, recorded: Recorded) -> None:
-    form, told = ("parameters", "give the variables") if use_buffers else ("variables", "give the parameters alone")
+    form, told = ("parameters", "pass the variables") if use_buffers else ("variables", "pass the parameters alone")
     tree = trees(recorded)[form]
     averaged = AveragedModel(recorded.fresh(), use_buffers=use_buffers)
     with pytest.raises(UsageError, match=rf"norm\.running_mean.*{told}"):
@@ -420,9 +420,9 @@ def test_what_is_no_average(recorded: Recorded) -> None:
     _, state = moved_on(recorded, trees(recorded)["parameters"])
     with pytest.raises(UsageError, match=r"expected a torch\.optim\.swa_utils\.AveragedModel, got TorchConvNet"):
         averaged_state(recorded.module, params=recorded.params, mapping=recorded.mapping)
-    refused(recorded.fresh(), state, recorded.mapping, UsageError, "got TorchConvNet; give the AveragedModel itself")
+    refused(recorded.fresh(), state, recorded.mapping, UsageError, "got TorchConvNet; pass the AveragedModel itself")
     averaged = AveragedModel(recorded.fresh())
     refused(averaged, state._asdict(), recorded.mapping, UsageError, r"TorchAverageState, got dict")
     for count in (jnp.array([7, 7]), jnp.array(7.0)):
         wrong = state._replace(n_averaged=count)
-        refused(averaged, wrong, recorded.mapping, WeightsMismatch, "n_averaged is one whole number")
+        refused(averaged, wrong, recorded.mapping, WeightsMismatch, "n_averaged must be one whole number")

@@ -99,9 +99,9 @@ REFUSED: dict[str, tuple[Any, int, Any, dict[str, Any], str]] = {
     "no function": (get_lr, 3, 0.1, {}, "takes a function from the step"),
     "an if": (get_lr, 3, get_lr, {}, "get_lr cannot be traced by JAX .* give steps="),
     "steps behind": (get_lr, 9, get_lr, {"steps": 9}, "steps=9, but there were 9 updates already"),
-    "another function": (get_lr, 9, decay, {}, "group 0 has the rate .* after 9 updates; decay gives"),
+    "another function": (get_lr, 9, decay, {}, "group 0 has the rate .* after 9 updates; decay returns"),
     "another count": (get_lr, 9, get_lr, {"steps": 60, "step": 30}, "at step 29 and"),
-    "an object": (Constant(), 3, Constant(), {}, "no function of a module's own"),
+    "an object": (Constant(), 3, Constant(), {}, "not a module-level function"),
     "one that fails": (get_lr, 3, lambda step: 1 / 0, {"steps": 9}, "fails at step 2: ZeroDivisionError"),
     "epochs": (get_lr, 3, get_lr, {"steps": 60, "steps_per_epoch": 3}, "leave it out"),
 }
@@ -117,10 +117,10 @@ def test_what_cannot_be(case: str) -> None:
 
 def test_beside_a_scheduler_and_without_a_count() -> None:
     _, optimizer, _ = trained(get_lr, 3, torch.optim.SGD)
-    with pytest.raises(UsageError, match=r"SGD does not count its updates: give step="):
+    with pytest.raises(UsageError, match=r"SGD does not count its updates: pass step="):
         port.optax_source(optimizer, schedule=get_lr, steps=60)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)
-    with pytest.raises(UsageError, match="both say the learning rate"):
+    with pytest.raises(UsageError, match="both set the learning rate"):
         port.optax_source(optimizer, schedule=get_lr, scheduler=scheduler)
 
 

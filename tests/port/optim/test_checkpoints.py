@@ -94,7 +94,7 @@ def test_without_a_name_for_the_step_the_optimizers_is_taken_and_groups_are_told
         (["--optimizer", "torch.optim:SGD"], "is the state of another class"),
         (["--optimizer", "torch.optim:Adm"], "Adm"),
         (["--optimizer", "torch.optim:AdamW", "--optimizer-key", "opt"], "no optimizer's state dict at 'opt'"),
-        (["--optimizer-key", "optimizer"], "say its class too"),
+        (["--optimizer-key", "optimizer"], "pass its class too"),
     ],
 )
 def test_bad_input_writes_nothing(
@@ -112,7 +112,7 @@ def test_a_checkpoint_without_an_optimizer(
     torch.save({"model": recorded.module.state_dict()}, tmp_path / "last.pt")
     options = ["--torch", "models.recorded:TorchConvNet", "--optimizer", "torch.optim:AdamW"]
     assert main(["convert", str(tmp_path / "last.pt"), *options, "-o", str(tmp_path / "out")]) == 2
-    assert "holds no optimizer's state dict" in capsys.readouterr().err
+    assert "has no optimizer's state dict" in capsys.readouterr().err
 
 
 def test_the_state_of_another_model(recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -150,28 +150,28 @@ OTHERS: dict[str, tuple[Make, Make, str]] = {
     "amsgrad from Adam": (
         lambda m: torch.optim.Adam(m.parameters(), amsgrad=True),
         adam,
-        "holds exp_avg, exp_avg_sq, step, the optimizer keeps exp_avg, exp_avg_sq, max_exp_avg_sq, step",
+        "has exp_avg, exp_avg_sq, step, the optimizer stores exp_avg, exp_avg_sq, max_exp_avg_sq, step",
     ),
-    "Adam from amsgrad": (adam, lambda m: torch.optim.Adam(m.parameters(), amsgrad=True), "holds exp_avg, exp_avg_sq,"),
+    "Adam from amsgrad": (adam, lambda m: torch.optim.Adam(m.parameters(), amsgrad=True), "has exp_avg, exp_avg_sq,"),
     "RMSprop from a plainer one": (
         lambda m: torch.optim.RMSprop(m.parameters(), momentum=0.9, centered=True),
         lambda m: torch.optim.RMSprop(m.parameters()),
-        "keeps grad_avg, momentum_buffer, square_avg",
+        "stores grad_avg, momentum_buffer, square_avg",
     ),
-    "SGD from Adam": (momentum, adam, "holds ScaleByAdamState.count, ScaleByAdamState.mu"),
+    "SGD from Adam": (momentum, adam, "has ScaleByAdamState.count, ScaleByAdamState.mu"),
     "SGD from one without momentum": (
         momentum,
         lambda m: torch.optim.SGD(m.parameters()),
-        "of fc1.weight, fc1.bias, fc2.weight and 1 more it holds nothing, the optimizer keeps momentum_buffer",
+        "for fc1.weight, fc1.bias, fc2.weight and 1 more it has nothing, the optimizer stores momentum_buffer",
     ),
-    "SGD without momentum from one with": (lambda m: torch.optim.SGD(m.parameters()), momentum, "keeps nothing"),
+    "SGD without momentum from one with": (lambda m: torch.optim.SGD(m.parameters()), momentum, "stores nothing"),
     "RAdam from Adam": (lambda m: torch.optim.RAdam(m.parameters()), adam, "ScaleByAdamState"),
     "Adam from LBFGS": (
         adam,
         lambda m: torch.optim.LBFGS(m.parameters()),
-        "TorchLbfgsState, which is what torch.optim.LBFGS remembers; expected 0, for torch.optim.Adam",
+        "TorchLbfgsState, the memory of torch.optim.LBFGS; expected 0, for torch.optim.Adam",
     ),
-    "LBFGS from Adam": (lambda m: torch.optim.LBFGS(m.parameters()), adam, "holds 0 TorchLbfgsState"),
+    "LBFGS from Adam": (lambda m: torch.optim.LBFGS(m.parameters()), adam, "has 0 TorchLbfgsState"),
     "fewer parameters": (lambda m: torch.optim.Adam(m.fc1.parameters()), adam, "fc2.bias, fc2.weight, which torch's"),  # type: ignore[union-attr, operator]
 }
 
@@ -198,7 +198,7 @@ def test_the_state_of_another_model_is_refused(recorded: Recorded) -> None:
     optimizer = adam(module)
     _, state = in_jax(recorded, module, optimizer, range(1))
     other = loose()
-    with pytest.raises(WeightsMismatch, match=r"knows no parameter fc1\.bias, fc1\.kernel, fc2\.bias and 1 more"):
+    with pytest.raises(WeightsMismatch, match=r"has no parameter fc1\.bias, fc1\.kernel, fc2\.bias and 1 more"):
         port.load_optimizer(adam(other.fresh()), state, mapping=other.mapping, params=other.params)
     transposed = jax.tree.map(jnp.transpose, state)
     with pytest.raises(WeightsMismatch, match=r"fc1\.weight: the state's exp_avg has shape \(5, 7\), torch's is \(7,"):
@@ -225,7 +225,7 @@ def test_lbfgs_memory_of_other_parameters_is_refused(recorded: Recorded) -> None
         mapping = (recorded if held is module else other).mapping
         memories.append(port.to_optax(optimizer, params=params, mapping=mapping, model=held)[1])
     optimizer = torch.optim.LBFGS(module.parameters(), max_iter=2)
-    with pytest.raises(WeightsMismatch, match=r"vectors of shape \(72,\); .* have 66 numbers"):
+    with pytest.raises(WeightsMismatch, match=r"vectors of shape \(72,\); .* have 66 elements"):
         port.load_optimizer(optimizer, memories[1], mapping=recorded.mapping, model=module)
     assert not optimizer.state
     port.load_optimizer(optimizer, memories[0], mapping=recorded.mapping, model=module)
@@ -323,10 +323,10 @@ def test_what_the_state_says_of_a_scheduler_is_asked_for(recorded: Recorded) -> 
     nothing, steps = (lambda o: None), (lambda o: L.StepLR(o, 3))
     made = adam(module)
     _, on_a_plateau = in_jax(recorded, module, made, range(1), scheduler=plateau(made))
-    assert "ReduceLROnPlateau has come to, 0.02: give torch's" in told(on_a_plateau, nothing)
+    assert "the current rate of a ReduceLROnPlateau, 0.02: pass torch's" in told(on_a_plateau, nothing)
     _, without = in_jax(recorded, module, adam(module), range(1))
     assert "made without a ReduceLROnPlateau" in told(without, plateau)
-    assert "does not say where the StepLR stands" in told(without, steps)
+    assert "has no position for the StepLR" in told(without, steps)
 
     # A schedule's rate is the scheduler's own, which may be brought back by itself.
     made = adam(module)

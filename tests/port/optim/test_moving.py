@@ -129,10 +129,10 @@ def test_where_nothing_tells_how_many_updates_there_were(
     held = trained(recorded, lambda o: L.StepLR(o, 2, 0.6), torch.optim.SGD, every=4)
     arguments = [*write(tmp_path, *held), "--scheduler", "torch.optim.lr_scheduler:StepLR"]
     assert main(arguments) == 0
-    assert "says how many updates there were: the StepLR is taken for one" in capsys.readouterr().out
+    assert "says how many updates there were: assuming that the StepLR is" in capsys.readouterr().out
     assert main([*arguments, "--steps-per-epoch", "4", "--overwrite"]) == 0
     told = capsys.readouterr().out
-    assert "they are taken for the 20 of 5 whole epochs; if it was saved within one, say how many since the" in told
+    assert "assuming the 20 of 5 whole epochs; if it was saved within one, pass those since the" in told
     assert max(goes_on(recorded, tmp_path, told, held, every=4)) <= 1e-10
 
 
@@ -160,7 +160,7 @@ def test_a_scheduler_that_nobody_asked_for_is_told_of(
     assert main(write(tmp_path, *held)) == 0
     rate = f"{held[1].param_groups[0]['lr']:.6g}"
     assert (
-        f"look: scheduler: the state of a scheduler, which is not carried: the rate stays at {rate}. Say its class: "
+        f"look: scheduler: the state of a scheduler, which is not converted: the rate stays at {rate}. Pass its class: "
         "--scheduler torch.optim.lr_scheduler:CosineAnnealingLR\n"
     ) in capsys.readouterr().out
 
@@ -175,9 +175,9 @@ def test_a_scheduler_that_nobody_asked_for_is_told_of(
         (["--scheduler", "COSINE", "--scheduler-key", "sched"], "no scheduler's state dict at 'sched'"),
         (["--scheduler", "COSINE", "--steps-per-epoch", "0"], "must be at least 1, got 0"),
         (["--scheduler", "COSINE", "--steps-per-epoch", "999999999"], "are too many"),
-        (["--scheduler-key", "scheduler"], "say its class, with --scheduler"),
-        (["--steps-per-epoch", "3"], "say its class, with --scheduler"),
-        (["--step", "3"], "say its class, with --scheduler"),
+        (["--scheduler-key", "scheduler"], "pass its class, with --scheduler"),
+        (["--steps-per-epoch", "3"], "pass its class, with --scheduler"),
+        (["--step", "3"], "pass its class, with --scheduler"),
         (["--scheduler", "COSINE", "--step", "-1"], "--step must be at least 0, got -1"),
         (["--scheduler", "COSINE", "--step", "7"], "step is 7, and the CosineAnnealingLR has taken 20 steps"),
     ],
@@ -199,4 +199,4 @@ def test_a_scheduler_without_its_optimizer(
     place = arguments.index("--optimizer")
     arguments = [*arguments[:place], *arguments[place + 2 :]]
     assert main([*arguments, "--scheduler", "torch.optim.lr_scheduler:OneCycleLR"]) == 2
-    assert "say the optimizer's class too, with --optimizer" in capsys.readouterr().err
+    assert "pass the optimizer's class too, with --optimizer" in capsys.readouterr().err

@@ -87,7 +87,7 @@ def test_what_there_is_not_is_named() -> None:
             function("sparseadm")
         assert "there are: " in str(told.value)
         assert "sparseadam" not in str(told.value)
-        with pytest.raises(UsageError, match="told by its name, as in 'adam'; got NoneType"):
+        with pytest.raises(UsageError, match="chosen by its name, as in 'adam'; got NoneType"):
             function(None)  # type: ignore[arg-type]
 
 

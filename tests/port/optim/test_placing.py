@@ -77,12 +77,12 @@ def test_what_cannot_be() -> None:
 
     optimizer = sgd()
     plateau, steps = L.ReduceLROnPlateau(optimizer), L.StepLR(optimizer, 2)
-    assert "has come to, 0.1: give torch's as scheduler=" in told(None, [plateaus()], [])
-    assert "has come to, 0.1: give" in told(steps, [plateaus()], [])
+    assert "the current rate of a ReduceLROnPlateau, 0.1: pass torch's as scheduler=" in told(None, [plateaus()], [])
+    assert "the current rate of a ReduceLROnPlateau, 0.1: pass" in told(steps, [plateaus()], [])
     assert "made without a ReduceLROnPlateau" in told(plateau, [seen(3)], [])
-    assert "does not say where the StepLR stands" in told(steps, [], [])
-    assert "stand at different places: [3, 4]" in told(steps, [seen(3)], [seen(4)])
-    assert "several places" in told(plateau, [plateaus()], [plateaus(best=1.0)])
+    assert "has no position for the StepLR" in told(steps, [], [])
+    assert "have different positions: [3, 4]" in told(steps, [seen(3)], [seen(4)])
+    assert "several positions" in told(plateau, [plateaus()], [plateaus(best=1.0)])
     assert "torch's group 0 has one rate, the state has [0.05, 0.1]" in told(
         plateau, [plateaus(), plateaus(learning_rate=0.05)], []
     )

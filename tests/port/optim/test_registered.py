@@ -193,7 +193,7 @@ def test_a_wrong_chain_is_seen(recorded: Recorded, pairs: dict[type, Any], chain
 def test_a_wrong_name_in_the_state_is_seen(recorded: Recorded, pairs: dict[type, Any]) -> None:
     port.register(replace(pairs[OptimizerPair], state={"ScaleByLionState": {"mu": "momentum"}}))
     module = recorded.fresh()
-    with pytest.raises(WeightsMismatch, match=r"lacks momentum.*it holds exp_avg"):
+    with pytest.raises(WeightsMismatch, match=r"lacks momentum.*it has exp_avg"):
         both(recorded, module, lion(module.parameters()), start=5, until=STEPS)
 
 
@@ -222,7 +222,7 @@ def test_a_wrong_schedule_is_seen(recorded: Recorded, pairs: dict[type, Any]) ->
 def test_an_option_that_the_pair_does_not_know_is_refused(recorded: Recorded, pairs: dict[type, Any]) -> None:
     pair = pairs[OptimizerPair]
     port.register(replace(pair, defaults={name: pair.defaults[name] for name in ("lr", "betas", "weight_decay")}))
-    with pytest.raises(UsageError, match=r"Lion has the option maximize, of which its pair says nothing"):
+    with pytest.raises(UsageError, match=r"Lion has the option maximize, which its pair does not list"):
         port.optax_source(lion(recorded.fresh().parameters()))
 
 

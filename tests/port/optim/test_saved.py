@@ -85,25 +85,25 @@ def state(**values: Any) -> Callable[[Any], None]:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda s: s.update(param_groups=3), r"param_groups is to be a list of groups, got 3"),
-        (lambda s: s.update(param_groups=[3]), r"param_groups\[0\] is to be a group's options, got 3"),
-        (lambda s: s.update(param_groups=[]), r"param_groups is to be a list of groups, got \[\]"),
-        (lambda s: s["param_groups"][0].pop("params"), r"param_groups\[0\] does not say which parameters"),
-        (group(params=[0, 1, 2, "x"]), r"params is to be a list of the parameters' numbers, got \[0, 1, 2, 'x'\]"),
+        (lambda s: s.update(param_groups=3), r"param_groups must be a list of groups, got 3"),
+        (lambda s: s.update(param_groups=[3]), r"param_groups\[0\] must be a group's options, got 3"),
+        (lambda s: s.update(param_groups=[]), r"param_groups must be a list of groups, got \[\]"),
+        (lambda s: s["param_groups"][0].pop("params"), r"param_groups\[0\] does not list its parameters"),
+        (group(params=[0, 1, 2, "x"]), r"params must be a list of the parameters' numbers, got \[0, 1, 2, 'x'\]"),
         (group(params=[0, 1, 2, 2]), r"a parameter is in them twice"),
-        (group(param_names=["fc1.weight"]), r"param_names is to be a name for each of 4 parameters"),
+        (group(param_names=["fc1.weight"]), r"param_names must be a name for each of 4 parameters"),
         (group(lr="a"), r"param_groups\[0\]: lr: expected a number of at least 0, got 'a'"),
         (group(lr=-0.1), r"param_groups\[0\]: lr: expected a number of at least 0, got -0\.1"),
         (group(betas=0.9), r"betas: expected two numbers from 0 to below 1, got 0\.9"),
         (lambda s: s["param_groups"][0].pop("betas"), r"param_groups\[0\] has no betas, which torch\.optim\.AdamW"),
-        (lambda s: s.update(state=[]), r"state is to be the states by the parameters' numbers, got \[\]"),
-        (lambda s: s["state"].update({0: 5}), r"state\[0\] is to be a parameter's state by torch's keys, got 5"),
+        (lambda s: s.update(state=[]), r"state must be the states by the parameters' numbers, got \[\]"),
+        (lambda s: s["state"].update({0: 5}), r"state\[0\] must be a parameter's state by torch's keys, got 5"),
         (lambda s: s["state"].update({9: {}}), r"state\[9\] is the state of a parameter that is in no group"),
-        (state(step="a"), r"state\[0\], of fc1\.weight: step is to be a number of steps, got 'a'"),
-        (state(step=torch.tensor(math.nan)), r"step is to be a number of steps, got a tensor of shape \(\)"),
+        (state(step="a"), r"state\[0\], of fc1\.weight: step must be a number of steps, got 'a'"),
+        (state(step=torch.tensor(math.nan)), r"step must be a number of steps, got a tensor of shape \(\)"),
         (lambda s: s["state"][0].pop("step"), r"state\[0\], of fc1\.weight has no step, only exp_avg, exp_avg_sq"),
-        (state(exp_avg=5), r"exp_avg is to be a tensor of floating-point numbers, got 5"),
-        (state(exp_avg=torch.ones(7, 5, dtype=torch.int32)), r"exp_avg is to be .*, got a tensor of shape \(7, 5\)"),
+        (state(exp_avg=5), r"exp_avg must be a tensor of floating-point numbers, got 5"),
+        (state(exp_avg=torch.ones(7, 5, dtype=torch.int32)), r"exp_avg must be .*, got a tensor of shape \(7, 5\)"),
     ],
 )
 def test_a_malformed_part_is_named(
@@ -118,7 +118,7 @@ def test_a_malformed_part_is_named(
 
 def test_a_number_of_updates_that_cannot_be(recorded: Recorded, tmp_path: Path, mapping: Mapping) -> None:
     for step in (-1, 10**30):
-        with pytest.raises(BrokenWeights, match="global_step is to be a number of updates"):
+        with pytest.raises(BrokenWeights, match="global_step must be a number of updates"):
             move(tmp_path / "last.pt", {**trained(recorded, O.SGD), "global_step": step}, O.SGD, mapping)
 
 
@@ -142,7 +142,7 @@ def test_a_class_that_is_none_or_has_no_counterpart(recorded: Recorded, tmp_path
     content = trained(recorded, O.AdamW)
     with pytest.raises(UsageError, match="updates only the rows that a sparse gradient names"):
         move(tmp_path / "last.pt", content, O.SparseAdam, mapping)
-    with pytest.raises(UsageError, match=r"is told by its class, as torch\.optim\.AdamW; got function"):
+    with pytest.raises(UsageError, match=r"is chosen by its class, as torch\.optim\.AdamW; got function"):
         move(tmp_path / "last.pt", content, torch.nn.functional.relu, mapping)
     with pytest.raises(BrokenWeights, match=r"no torch\.optim\.Muon can be made of it: ValueError: Muon only supports"):
         move(tmp_path / "last.pt", trained(recorded, O.SGD, steps=0), O.Muon, mapping)
@@ -171,7 +171,7 @@ def test_groups_of_rows_and_columns_are_told_by_their_shapes(recorded: Recorded,
     assert [one["param_names"] for one in read.param_groups] == [["fc2.weight", "fc1.bias"], ["fc1.weight", "fc2.bias"]]
     optimizer.state[module.fc1.bias]["variance"] = torch.ones(4)  # type: ignore[union-attr]
     torch.save({"optimizer": optimizer.state_dict()}, tmp_path / "last.pt")
-    with pytest.raises(WeightsMismatch, match=r"has shape \(4,\), and the model has no parameter like it"):
+    with pytest.raises(WeightsMismatch, match=r"has shape \(4,\), and the model has no such parameter"):
         read_optimizer(tmp_path / "last.pt", O.Adafactor, TorchMlp())
 
 

@@ -128,12 +128,12 @@ def test_a_place_that_is_not_the_optimizers_is_seen(name: str, tmp_path: Path) -
 def test_another_class(tmp_path: Path) -> None:
     optimizer, scheduler = live(SAVED["StepLR"])
     message = (
-        r"last\.pt: lr_scheduler: it holds gamma, step_size, and torch\.optim\.lr_scheduler\.CosineAnnealingLR keeps "
+        r"last\.pt: lr_scheduler: it has gamma, step_size, and torch\.optim\.lr_scheduler\.CosineAnnealingLR stores "
         r"T_max, eta_min: it is the state of torch\.optim\.lr_scheduler\.StepLR"
     )
     with pytest.raises(WeightsMismatch, match=message):
         read(tmp_path / "last.pt", optimizer, scheduler, L.CosineAnnealingLR)
-    with pytest.raises(WeightsMismatch, match=r"it holds step_size, and .*ExponentialLR keeps gamma: .*StepLR"):
+    with pytest.raises(WeightsMismatch, match=r"it has step_size, and .*ExponentialLR stores gamma: .*StepLR"):
         read(tmp_path / "last.pt", optimizer, scheduler, L.ExponentialLR)
     with pytest.raises(WeightsMismatch, match="it is the state of another class"):
         read(tmp_path / "last.pt", optimizer, scheduler, state={**scheduler.state_dict(), "own": 1})
@@ -160,17 +160,17 @@ def test_what_a_state_dict_does_not_say(make: Any, reason: str, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("name", "bad", "message"),
     [
-        ("StepLR", {"last_epoch": None}, "last_epoch is to be a number of steps, got None"),
+        ("StepLR", {"last_epoch": None}, "last_epoch must be a number of steps, got None"),
         ("StepLR", {"last_epoch": -2}, "number of steps, got -2"),
         ("StepLR", {"last_epoch": 2**31}, "number of steps"),
-        ("StepLR", {"base_lrs": [0.3]}, r"base_lrs are to be one for each of the optimizer's 2 groups, got \[0.3\]"),
+        ("StepLR", {"base_lrs": [0.3]}, r"base_lrs must be one for each of the optimizer's 2 groups, got \[0.3\]"),
         ("StepLR", {"step_size": 0}, "ZeroDivisionError|StepLR"),
         ("StepLR", {"gamma": "much"}, "no StepLR can be made of it .*much"),
         ("CosineAnnealingLR", {"T_max": None}, "no CosineAnnealingLR can be made of it"),
         ("OneCycleLR", {"_schedule_phases": []}, "no OneCycleLR can be made of it .*IndexError"),
-        ("CyclicLR", {"max_lrs": 0.3}, "max_lrs are to be one for each"),
-        ("CosineAnnealingWarmRestarts", {"T_0": 0}, "T_0 is to be a whole number of at least 1, got 0"),
-        ("CosineAnnealingWarmRestarts", {"T_mult": 0.5}, r"T_mult is to be a whole number of at least 1, got 0\.5"),
+        ("CyclicLR", {"max_lrs": 0.3}, "max_lrs must be one for each"),
+        ("CosineAnnealingWarmRestarts", {"T_0": 0}, "T_0 must be a whole number of at least 1, got 0"),
+        ("CosineAnnealingWarmRestarts", {"T_mult": 0.5}, r"T_mult must be a whole number of at least 1, got 0\.5"),
         ("SWALR", {"anneal_epochs": "x"}, "no SWALR can be made of it"),
     ],
 )
@@ -182,7 +182,7 @@ def test_values_that_cannot_be(name: str, bad: dict[str, Any], message: str, tmp
 
 def test_a_plateaus_values_that_cannot_be(tmp_path: Path) -> None:
     optimizer, scheduler = live(lambda o: L.ReduceLROnPlateau(o))
-    with pytest.raises(WeightsMismatch, match="num_bad_epochs is to be a number of steps, got inf"):
+    with pytest.raises(WeightsMismatch, match="num_bad_epochs must be a number of steps, got inf"):
         read(tmp_path / "last.pt", optimizer, scheduler, state={**scheduler.state_dict(), "num_bad_epochs": math.inf})
     for bad in ({"patience": "x"}, {"best": None}, {"mode": "middle"}, {"eps": []}):
         with pytest.raises(WeightsMismatch, match="no ReduceLROnPlateau can be made of it"):
@@ -204,7 +204,7 @@ def test_where_it_is(tmp_path: Path) -> None:
     content = {"epoch": 3, "model": {"a": torch.zeros(2)}, "warmup": state, "later": {**state, "own": 1}}
     assert scheduler_places(content) == {"warmup": ["torch.optim.lr_scheduler.StepLR"], "later": []}
     assert scheduler_places([state]) == {}
-    with pytest.raises(UsageError, match="several schedulers: say which: warmup, later"):
+    with pytest.raises(UsageError, match="several schedulers: choose one: warmup, later"):
         read_scheduler("last.pt", content, L.StepLR, optimizer)
     assert read_scheduler("last.pt", content, L.StepLR, optimizer, key="warmup").place == "warmup"
     with pytest.raises(UsageError, match="no scheduler's state dict at 'model'; it has epoch, model, warmup, later"):

@@ -243,9 +243,9 @@ def test_what_is_refused(recorded: Recorded) -> None:
     sequence = lambda o: L.SequentialLR(o, [L.LinearLR(o), L.StepLR(o, 3)], [5])  # noqa: E731
     assert f"SequentialLR {bends}" in told(lambda o: [sequence(o), plateau(o)])
     assert "one ReduceLROnPlateau, stepped before all" in told(lambda o: [plateau(o), plateau(o)])
-    assert "give it first or last" in told(lambda o: [L.StepLR(o, 3), plateau(o), L.ExponentialLR(o, 0.9)])
+    assert "pass it first or last" in told(lambda o: [L.StepLR(o, 3), plateau(o), L.ExponentialLR(o, 0.9)])
     assert "whole numbers of steps" in told(lambda o: [L.StepLR(o, 2.5), plateau(o)])  # type: ignore[arg-type]
-    assert "given twice (StepLR and StepLR)" in told(lambda o: [L.StepLR(o, 3)] * 2)
+    assert "passed twice (StepLR and StepLR)" in told(lambda o: [L.StepLR(o, 3)] * 2)
 
 
 def test_what_they_are_together() -> None:

@@ -51,6 +51,7 @@ def checked(second: nnx.Module, **options: Any) -> port.CheckReport:
     return port.check_flax(Net(rngs=nnx.Rngs(0)), second, X, **given)
 
 
+@pytest.mark.sweep
 def test_the_same_model_agrees() -> None:
     report = checked(Again(rngs=nnx.Rngs(1)))
     assert report and "agree in float64" in report.sentence
@@ -106,6 +107,7 @@ class Centred(nnx.Module):
         return (y[..., ::-1].cumsum(-1) if self.backwards else y.cumsum(-1))[..., -1] + self.shift
 
 
+@pytest.mark.sweep
 def test_what_is_rounding_alone_is_not_judged() -> None:
     def report(**options: Any) -> port.CheckReport:
         modules = Centred(rngs=nnx.Rngs(0)), Centred(rngs=nnx.Rngs(0), **options)
@@ -115,6 +117,7 @@ def test_what_is_rounding_alone_is_not_judged() -> None:
     assert report(shift=1e-9).status is Status.DIFFER
 
 
+@pytest.mark.sweep
 def test_a_linen_module_against_an_nnx_one() -> None:
     class Linen(linen.Module):
         @linen.compact

@@ -92,7 +92,7 @@ def test_bernoulli_draws_in_the_dtype_of_p(dtype: str, same: Same) -> None:
 
 def test_p_has_to_be_floating_and_to_fit_the_shape() -> None:
     for p in (1, torch.tensor(1), "0.5"):
-        with pytest.raises(UsageError, match="p is a float"):
+        with pytest.raises(UsageError, match="p must be a float"):
             random.bernoulli(random.key(7), p)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="size"):
         random.bernoulli(random.key(7), torch.rand(3, 1), (2,))

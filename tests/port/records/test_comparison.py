@@ -205,15 +205,15 @@ class TestNotComparable:
     @pytest.mark.parametrize("place", PLACES)
     def test_a_missing_evaluation(self, place: int) -> None:
         a, b = record(ONES, evaluations=ONES), record(ONES, side="jax", evaluations=without(ONES, place))
-        assert_differs(compare(a, b), place, "evaluation", f"evaluation {place} is in torch's record and not in jax's")
-        assert_differs(compare(b, a), place, "evaluation", f"evaluation {place} is in torch's record and not in jax's")
+        assert_differs(compare(a, b), place, "evaluation", f"evaluation {place} is in torch's record but not in jax's")
+        assert_differs(compare(b, a), place, "evaluation", f"evaluation {place} is in torch's record but not in jax's")
 
     def test_no_step_in_common(self) -> None:
         assert_differs(compare(*both({0: 1.0, 1: 1.0}, {2: 1.0, 3: 1.0})), 0)
 
     def test_a_record_without_a_step_is_not_judged(self) -> None:
         for pair in (both([], []), both([1.0], []), both([], [1.0])):
-            with pytest.raises(UsageError, match="holds no step"):
+            with pytest.raises(UsageError, match="has no steps"):
                 compare(*pair)
 
     @pytest.mark.parametrize("place", PLACES)
@@ -330,7 +330,7 @@ class TestLaterBeginning:
             verdict = compare(a, b)
             assert verdict.status is Status.AGREE
             assert verdict.steps.steps == list(range(100, 120))
-            assert "from step 100 on, where jax begins; the 100 steps before are not compared" in verdict.sentence
+            assert "have steps from 100 on, where jax begins; the 100 steps before are not compared" in verdict.sentence
 
     def test_a_fault_in_it_differs(self) -> None:
         later = record({**self.LATER, 105: 0.5}, side="jax")
@@ -435,7 +435,9 @@ class TestControls:
     @pytest.mark.parametrize("precision", ["float64", "bfloat16"])
     def test_a_control_in_another_precision_is_refused(self, precision: str) -> None:
         control = replace(self.strayed(), about={"precision": precision})
-        with pytest.raises(UsageError, match=f"control.jsonl is in {precision}, the run that it controls in float32"):
+        with pytest.raises(
+            UsageError, match=f"control.jsonl is in {precision}, but the run that it controls is in float32"
+        ):
             self.judged(ONES, [self.strayed(), control])
 
     @pytest.mark.parametrize("place", PLACES)

@@ -164,8 +164,8 @@ class TestBroken:
         assert refusal(path).startswith(f"{path}: cannot be read as a record: No such file")
 
     def test_a_folder(self, tmp_path: Path) -> None:
-        told = f"{tmp_path}: is a folder, and a record is a file: "
-        assert refusal(tmp_path) == f"{told}it holds none"
+        told = f"{tmp_path}: is a folder, but a record is a file: "
+        assert refusal(tmp_path) == f"{told}the folder has none"
         (tmp_path / "float64").mkdir()
         (inside := tmp_path / "float64" / "jax.jsonl").write_text(STEP_0)
         assert refusal(tmp_path) == f"{told}{inside}"
@@ -173,4 +173,4 @@ class TestBroken:
     @pytest.mark.parametrize("lines", [[], ["", ""], [RUN], [RUN, END], [RUN, EVALUATION_0]])
     def test_no_step(self, lines: list[str], path: Path) -> None:
         path.write_text("\n".join(lines), encoding="utf-8")
-        assert refusal(path).startswith(f"{path}: holds no step")
+        assert refusal(path).startswith(f"{path}: has no steps")

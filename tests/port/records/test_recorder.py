@@ -223,7 +223,7 @@ class TestOrder:
             record(5, loss=1.0)
             record.evaluation(4, loss=1.0)
             for again in (4, 3):
-                with pytest.raises(UsageError, match="evaluations are recorded once a step"):
+                with pytest.raises(UsageError, match="evaluations are recorded once per step"):
                     record.evaluation(again, loss=1.0)
         assert list(read_record(path).evaluations) == [4]
 
@@ -415,7 +415,7 @@ class TestWhere:
         assert read_record(path).steps[0].loss == 2.0
 
     def test_without_a_path_it_asks_for_one(self) -> None:
-        with pytest.raises(NoLauncher, match="give a path"):
+        with pytest.raises(NoLauncher, match="pass a path"):
             Recorder()
 
     def test_the_launcher_has_the_last_word(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -240,14 +240,14 @@ class TestErrors:
     @pytest.mark.parametrize("resume_at", [5, 6, 100])
     def test_the_checkpoint_is_ahead_of_the_record(self, path: Path, resume_at: int) -> None:
         before = b"".join(whole_run(path, 4))
-        with pytest.raises(BrokenRecord, match=f"ends with step 3, and is to go on with step {resume_at}: .* ahead"):
+        with pytest.raises(BrokenRecord, match=f"ends with step 3, but is to resume at step {resume_at}: .* ahead"):
             Recorder(path, resume_at=resume_at)
         assert path.read_bytes() == before
 
     def test_a_step_that_is_torn_is_not_there(self, path: Path) -> None:
         whole = b"".join(lines_before(whole_run(path, 4), 4))
         path.write_bytes(whole[:-10])
-        with pytest.raises(BrokenRecord, match="ends with step 2, and is to go on with step 4"):
+        with pytest.raises(BrokenRecord, match="ends with step 2, but is to resume at step 4"):
             Recorder(path, resume_at=4)
         assert path.read_bytes() == whole[:-10]
 
@@ -277,7 +277,7 @@ class TestErrors:
     def test_a_step_between_is_missing(self, path: Path) -> None:
         lines = whole_run(path, 4)
         path.write_bytes(b"".join(lines[:2] + lines[3:]))
-        with pytest.raises(BrokenRecord, match="ends with step 0, and is to go on with step 2"):
+        with pytest.raises(BrokenRecord, match="ends with step 0, but is to resume at step 2"):
             Recorder(path, resume_at=2)
 
     @pytest.mark.parametrize("resume_at", [-1, 1.5, True])
@@ -288,7 +288,7 @@ class TestErrors:
 
     def test_anew_and_going_on(self, path: Path) -> None:
         whole_run(path, 4)
-        with pytest.raises(UsageError, match="give one of them"):
+        with pytest.raises(UsageError, match="pass only one of them"):
             Recorder(path, overwrite=True, resume_at=2)
 
     def test_without_it_nothing_is_gone_on_with(self, path: Path) -> None:

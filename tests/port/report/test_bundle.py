@@ -55,6 +55,7 @@ def contents(file: Path) -> dict[str, str]:
         return {name: archive.read(name).decode() for name in archive.namelist()}
 
 
+@pytest.mark.sweep
 def test_a_translation_that_goes_well(project: Path) -> None:
     torch.manual_seed(0)
     torch.save({"scaled.weight": torch.randn(2, 3), "scaled.bias": torch.randn(2)}, "net.pth")

@@ -222,23 +222,23 @@ REFUSED = {
         "if __name__ == '__main__':\n"
         "    p = multiprocessing.get_context('{}').Process(target=work)\n"
         "    p.start(); p.join()",
-        ["starts another one at train.py:7, `p.start()`", "is not seen"],
+        ["starts another one at train.py:7, `p.start()`", "is not watched"],
     ),
     "its loss leaves torch": (
         START + "error = model(torch.ones(3, 2)).detach().numpy() ** 2\n"
         "loss = torch.tensor(error.mean(), requires_grad=True)\n"
         "loss.backward(); optimizer.step()",
-        ["made at train.py:7, `torch.tensor(error.mean(), requires_grad=True)`", "It is left at train.py:6"],
+        ["made at train.py:7, `torch.tensor(error.mean(), requires_grad=True)`", "It leaves torch at train.py:6"],
     ),
     "its loss is detached": (
         START + "model(torch.ones(3, 2)).detach().sum().requires_grad_().backward(); optimizer.step()",
-        ["It is left at train.py:6, `model(torch.ones(3, 2)).detach()`"],
+        ["It leaves torch at train.py:6, `model(torch.ones(3, 2)).detach()`"],
     ),
     "its optimizer has other parameters": (
         START + "other = torch.nn.Linear(2, 1)\nother(torch.ones(3, 2)).sum().backward(); optimizer.step()",
         ["no parameter of optimizer has a gradient"],
     ),
-    "makes no update": (START + "model(torch.ones(3, 2)).sum().backward()", ["makes no update", "train.py:6"]),
+    "makes no update": (START + "model(torch.ones(3, 2)).sum().backward()", ["makes no visible update", "train.py:6"]),
 }
 
 
@@ -290,7 +290,7 @@ def test_a_fault_of_ours_is_not_the_scripts(script: Make, tmp_path: Path) -> Non
         "ours.class_name = None\n"
         "model(torch.ones(1, 2)).sum().backward(); optimizer.step()\n"
     )
-    with pytest.raises(NoPair, match="a fault of port's: TypeError"):
+    with pytest.raises(NoPair, match="a bug in port: TypeError"):
         observe(script(source), tmp_path / "observed")
 
 
@@ -400,7 +400,7 @@ def test_a_value_that_leaves_torch_on_its_way_to_the_loss(script: Make, tmp_path
 def test_a_folder_that_is_there_is_left_alone(script: Make, tmp_path: Path) -> None:
     (tmp_path / "observed").mkdir()
     (tmp_path / "observed" / "mine").write_text("")
-    with pytest.raises(FolderExists, match="name another folder"):
+    with pytest.raises(FolderExists, match="choose another folder"):
         observe(script("raise SystemExit('never run')"), tmp_path / "observed")
 
 

@@ -30,7 +30,7 @@ def test_another_version_of_port(python: Path) -> None:
 
 def test_no_port(python: Path) -> None:
     (python.parent / "other" / "port" / "version.py").unlink()
-    with pytest.raises(UsageError, match=r"has no port, by which its side is recorded \(ModuleNotFoundError: .*port"):
+    with pytest.raises(UsageError, match=r"has no port, which records its side \(ModuleNotFoundError: .*port"):
         check_has_port(str(python))
 
 
@@ -65,5 +65,5 @@ def test_what_is_no_python(tmp_path: Path) -> None:
         check_may_run("/no/python")
     (tmp_path / "silent").write_text("#!/bin/sh\nexit 3\n")
     (tmp_path / "silent").chmod(0o755)
-    with pytest.raises(UsageError, match="could not be asked for its packages: it ended with exit code 3"):
+    with pytest.raises(UsageError, match="did not list its packages: it ended with exit code 3"):
         check_has_packages(str(tmp_path / "silent"), ("json",), "")

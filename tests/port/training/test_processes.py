@@ -264,7 +264,7 @@ class TestFailure:
         assert "of an earlier run" not in str(caught.value)
         assert job.log.read_text() == "of an earlier run\n"
         if os.name == "posix":
-            assert f"its record had not been begun: {job.record}" in str(caught.value)
+            assert f"its record was not begun: {job.record}" in str(caught.value)
 
     def test_a_progress_bar_counts_as_its_last_state(self, make_job: MakeJob) -> None:
         job = make_job("a", r"print('\r 10%\r 20%\r 30%'); print('stopped'); sys.exit(1)")
@@ -436,8 +436,8 @@ def test_one_that_records_nothing_is_told_which_lines_make_a_record(make_job: Ma
     with pytest.raises(UsageError) as refused:
         run_jobs([other, silent])
     said = str(refused.value)
-    assert "silent came to its end and has recorded nothing" in said
-    assert "plain.py these three lines make one" in said
+    assert "silent finished and recorded nothing" in said
+    assert "plain.py these three lines write one" in said
     for line in ("import port", "with port.Recorder() as record:", "record(step, loss=loss)"):
         assert line in said
     assert not any(is_running(pid) for pid in pids_in(other))

@@ -99,11 +99,11 @@ class TestWhatALauncherPrinted:
 
     @pytest.mark.parametrize(
         ("tasks", "says"),
-        [("1", "rank 1 has not"), ("12", "rank 12 has not"), ("1\n3", "ranks 1, 3 have not")],
+        [("1", "rank 1 has"), ("12", "rank 12 has"), ("1\n3", "ranks 1, 3 have")],
     )
     def test_jaxs_coordinator(self, tasks: str, says: str) -> None:
         printed = COORDINATOR.format(tasks=tasks)
-        expected = f"{says} been heard of any more: killed, or it hangs"
+        expected = f"{says} stopped responding: killed, or it hangs"
         assert first_to_fail(printed) == expected
         # It ends the others, and one of those is the first whose end the launcher sees.
         launchers = "rank 0 of 4 was the first to fail: signal 6 (SIGABRT)\n"
@@ -261,7 +261,7 @@ class TestWhereTheyHang:
         """Its launcher was killed, and it was not."""
         check_nobody_is_there(record)
         alive = begin(1, 3)
-        with pytest.raises(UsageError, match=rf"an earlier run still works on .*torch.jsonl: .*\(kill {alive.pid}\)"):
+        with pytest.raises(UsageError, match=rf"an earlier run still writes to .*torch.jsonl: .*\(kill {alive.pid}\)"):
             check_nobody_is_there(record)
         check_nobody_is_there(record.with_name("jax.jsonl"))
         alive.kill()

@@ -165,7 +165,7 @@ def test_one_that_stops_is_ended_and_with_it_the_others(make_job: MakeJob, clock
         run_jobs([job, other], watch=watch, poll_seconds=0.01)
     assert len(passed) == 2
     first, *others = str(caught.value).splitlines()
-    assert first.startswith("jax float64 was ended, as it had made no step for 10 s (--time-limit): ")
+    assert first.startswith("jax float64 was ended because it made no step for 10 s (--time-limit): ")
     assert others == [
         "its last lines:",
         "  before the fourth",
@@ -221,7 +221,7 @@ def test_but_not_without_end(make_job: MakeJob, clock: Clock) -> None:
         polls.append(clock.seconds)
         clock.pass_by(LIMIT)
 
-    with pytest.raises(TrainerDied, match=r"^jax float64 was ended, as it had made no step .*--time-limit"):
+    with pytest.raises(TrainerDied, match=r"^jax float64 was ended because it made no step .*--time-limit"):
         run_jobs([job], watch=watch, poll_seconds=0.01)
     assert polls == [0, LIMIT, 2 * LIMIT, 3 * LIMIT]
 
@@ -266,7 +266,7 @@ with Heartbeat(sys.argv[1], 0) as first, Heartbeat(sys.argv[1], 1) as second:
 """
     job = make_job("torch float64", body)
     watch = Watch([job], clock, 0.99 * LIMIT, 1, lambda: clock.pass_by(2 * LIMIT))
-    says = r"^torch float64 was ended, .*\(--time-limit\): rank 1 has begun step 3, the others step 4\n"
+    says = r"^torch float64 was ended .*\(--time-limit\): rank 1 has begun step 3, the others step 4\n"
     with pytest.raises(TrainerDied, match=says):
         run_jobs([job], watch=watch, poll_seconds=0.01)
 

@@ -166,5 +166,5 @@ def test_masked_leaves_in_a_scan_with_what_else_is_given() -> None:
 
 
 def test_less_than_one_is_refused() -> None:
-    with pytest.raises(UsageError, match="every is 0"):
+    with pytest.raises(UsageError, match="every must be at least 1"):
         accumulate_torch(optax.sgd(1.0), 0)

@@ -284,7 +284,7 @@ def test_masked_parameters_stay_masked() -> None:
 def test_what_cannot_be_is_said() -> None:
     with pytest.raises(UnknownChoice, match="strong_wolfe"):
         torch_lbfgs(line_search_fn="armijo")
-    with pytest.raises(UsageError, match="history_size is 0"):
+    with pytest.raises(UsageError, match="history_size must be at least 1"):
         torch_lbfgs(history_size=0)
     transform, params = torch_lbfgs(), {"w": jnp.ones(3)}
     with pytest.raises(UsageError, match=r"value_and_grad_fn=jax\.value_and_grad"):

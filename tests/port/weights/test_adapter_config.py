@@ -40,10 +40,10 @@ def test_targets_are_ends_of_paths_or_one_expression():
 @pytest.mark.parametrize(
     ("told", "message"),
     [
-        ({"peft_type": "IA3"}, "LoRA's adapters are read, and this one's peft_type is IA3"),
+        ({"peft_type": "IA3"}, "only LoRA adapters are read, but its peft_type is IA3"),
         ({"peft_type": None}, "peft_type is None"),
-        ({"use_dora": True, "lora_bias": True}, r"use_dora \(DoRA, which.*; lora_bias \(a bias of lora_B's own\)"),
-        ({"target_parameters": ["experts.gate"]}, "parameters that are no module's weight"),
+        ({"use_dora": True, "lora_bias": True}, r"use_dora \(DoRA, which.*; lora_bias \(a bias of lora_B\)"),
+        ({"target_parameters": ["experts.gate"]}, "parameters that are not a module's weight"),
         ({"init_lora_weights": "pissa_niter_4"}, "init_lora_weights = 'pissa_niter_4' changes the model's own weights"),
     ],
 )
@@ -55,17 +55,17 @@ def test_what_is_another_function_is_refused(told, message):
 @pytest.mark.parametrize(
     ("told", "message"),
     [
-        ({"r": 0}, "a rank is a whole number from 1 on, got r = 0"),
+        ({"r": 0}, "a rank must be a whole number of at least 1, got r = 0"),
         ({"r": True}, "got r = True"),
         ({"r": "8"}, "got r = '8'"),
         ({"rank_pattern": {"up": 1.5}}, "got up = 1.5"),
         ({"rank_pattern": {"(": 4}}, "cannot be read as a LoRA adapter's config"),
-        ({"rank_pattern": [4]}, "rank_pattern is a table"),
+        ({"rank_pattern": [4]}, "rank_pattern must be a table"),
         ({"lora_alpha": None}, "lora_alpha is a number, got None"),
         ({"lora_alpha": float("nan")}, "lora_alpha is a number, got nan"),
-        ({"target_modules": [1]}, "target_modules is a list of names"),
-        ({"use_rslora": "yes"}, "use_rslora is true or false, got 'yes'"),
-        ({"modules_to_save": "head"}, "modules_to_save is a list"),
+        ({"target_modules": [1]}, "target_modules must be a list of names"),
+        ({"use_rslora": "yes"}, "use_rslora must be true or false, got 'yes'"),
+        ({"modules_to_save": "head"}, "modules_to_save must be a list"),
     ],
 )
 def test_what_cannot_be_is_refused(told, message):

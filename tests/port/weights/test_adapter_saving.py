@@ -90,7 +90,7 @@ def test_another_adapter_s_config_is_not_taken(loaded, tmp_path):
     with pytest.raises(WeightsMismatch) as caught:
         port.save_adapter(model, tmp_path / "back", like=changed(adapter, arrays))
     assert "only the model adapts blocks.1.down" in str(caught.value)
-    assert "blocks.0.up is of rank 2 and scaled by 2 in the model, of rank 2 and by 1.5 in the folder" in str(
+    assert "blocks.0.up has rank 2 and scaling 2 in the model, rank 2 and scaling 1.5 in the folder" in str(
         caught.value
     )
     assert not (tmp_path / "back").exists()
@@ -98,7 +98,7 @@ def test_another_adapter_s_config_is_not_taken(loaded, tmp_path):
 
 def test_places_that_are_taken_and_models_without(loaded, tmp_path):
     _, adapter, _, model = loaded
-    with pytest.raises(UsageError, match=r"holds no nnx\.LoRA, and so no adapter"):
+    with pytest.raises(UsageError, match=r"has no nnx\.LoRA, and so no adapter"):
         port.save_adapter(Net(rngs=nnx.Rngs(0)), tmp_path / "back")
     with pytest.raises(UsageError, match="is there already"):
         port.save_adapter(model, adapter, like=adapter)

@@ -99,11 +99,11 @@ def refused(arguments, capsys, *said):
 
 def test_what_cannot_be_is_said(files, tmp_path, capsys):
     base, adapter, module = files
-    refused([adapter, "-o", "x.safetensors"], capsys, "is an adapter: give the Flax model that it is kept beside")
+    refused([adapter, "-o", "x.safetensors"], capsys, "is an adapter: pass the Flax model that it is kept beside")
     refused([adapter, *MODEL, "--adapter", adapter, "-o", "x.safetensors"], capsys, "is an adapter itself")
     assert main(["convert", str(base), *MODEL, "-o", "flax.safetensors"]) == 0
     back = ["--reverse", "--format", "peft", "-o", "x"]
-    refused(["flax.safetensors", *back], capsys, "does not say of which adapter it was made", "--like FOLDER")
+    refused(["flax.safetensors", *back], capsys, "does not say which adapter it was made from", "--like FOLDER")
     refused(["flax.safetensors", *back, "--like", adapter], capsys, "PEFT's names begin with base_model.model.")
     refused([base, *MODEL, "--format", "peft", "-o", "x"], capsys, "not written as peft")
     arrays = {name: array for name, array in arrays_of(module).items() if "head.bias" not in name}
@@ -113,7 +113,7 @@ def test_what_cannot_be_is_said(files, tmp_path, capsys):
     refused(
         [changed(adapter, other), *MODEL, "-o", "x.safetensors"],
         capsys,
-        "layers.0.up: the model has no home for layers.0.up.weight (nearest: ",
+        "layers.0.up: the model has no place for layers.0.up.weight (nearest: ",
     )
     assert not any((tmp_path / name).exists() for name in ("x", "x.safetensors"))
 

@@ -162,7 +162,7 @@ def test_a_sharding_that_cannot_be_in_one_process(tmp_path: Path) -> None:
     for each in both(write(tmp_path / "hub", state()), "table"):
         assert each["error"] == "WeightsMismatch"
         assert "process 1 of 2" in each["says"]
-        assert "is for 2 axes, and it has 1" in each["says"]
+        assert "is for 2 axes, but the tensor has 1" in each["says"]
         assert each["untouched"]
 
 

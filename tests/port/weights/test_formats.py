@@ -33,13 +33,21 @@ def test_the_suffix_decides(out: str | None, wanted: str | None, reverse: bool, 
 @pytest.mark.parametrize(
     ("out", "wanted", "reverse", "reason"),
     [
-        ("w.pt", "safetensors", True, r"w\.pt is named as torch, and format safetensors .* ends in \.safetensors"),
-        ("w.npz", "msgpack", False, r"named as npz, and format msgpack .*\.msgpack"),
-        ("runs/", "npz", False, "named as orbax"),
+        (
+            "w.pt",
+            "safetensors",
+            True,
+            r"w\.pt has the suffix of torch, but format safetensors .* ends in \.safetensors",
+        ),
+        ("w.npz", "msgpack", False, r"suffix of npz, but format msgpack .*\.msgpack"),
+        ("runs/", "npz", False, "suffix of orbax"),
         ("w.pt", None, False, r"Flax variables are not written as torch; there are safetensors"),
         ("w.msgpack", None, True, r"a torch state dict is not written as msgpack; .*torch \(\.pt, \.pth"),
         ("w", "orbax", True, "not written as orbax"),
-        *((f"w{suffix}", None, False, f"{suffix} is the suffix of no") for suffix in (".h5", ".onnx", ".gguf", ".5")),
+        *(
+            (f"w{suffix}", None, False, f"{suffix} is not the suffix of a")
+            for suffix in (".h5", ".onnx", ".gguf", ".5")
+        ),
         ("w", "gguf", False, "unknown format 'gguf'; there are: "),
     ],
 )

@@ -83,14 +83,14 @@ def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     flax = there(tmp_path)
     gone = files_beside(tmp_path / "hub")
     monkeypatch.setattr("port.weights.conversion.files_beside", lambda folder: [*gone, tmp_path / "hub" / "gone.json"])
-    with pytest.raises(BrokenWeights, match=r"gone\.json cannot be taken along"):
+    with pytest.raises(BrokenWeights, match=r"gone\.json cannot be copied"):
         convert(flax, tmp_path / "back", reverse=True, format="hf", like=tmp_path / "hub")
     assert {path.name for path in tmp_path.iterdir()} == {"hub", "flax.orbax"}
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
     flax = there(tmp_path)
-    with pytest.raises(UsageError, match=r"is no folder of the hub: it has no config\.json"):
+    with pytest.raises(UsageError, match=r"is not a folder of the hub: it has no config\.json"):
         convert(flax, tmp_path / "back", reverse=True, format="hf", like=tmp_path)
     with pytest.raises(UsageError, match="format='hf'; not into safetensors"):
         convert(flax, tmp_path / "b.safetensors", reverse=True, like=tmp_path / "hub")

@@ -139,7 +139,7 @@ def test_flax_s_own_layer_has_no_scaling_and_says_so(files):
     with pytest.raises(WeightsMismatch) as caught:
         port.load(model, base, adapter=adapter, merge=False)
     said = str(caught.value)
-    assert "unexpected: the adapter of blocks.0.up, for which it has none" in said
+    assert "unexpected: the adapter of blocks.0.up, which it has none for" in said
     assert "blocks.1.down scales by 1 (nnx.LoRA has none; port.nn.LoRA has), its adapter by 2.5" in said
     arrays = {name: array for name, array in arrays_of(module).items() if ".up." not in name}
     ones = changed(adapter, arrays, alpha_pattern={}, lora_alpha=2, target_modules=["down"])
@@ -212,7 +212,7 @@ def test_what_does_not_fit_leaves_the_model_as_it_was(files, tmp_path):
     unchanged(model, loaded(other_model, mesh=mesh), "it may be another model's")
     # The last axis of three devices: the mesh refuses, behind what has been put around.
     unchanged(model, loaded(adapter, mesh=mesh, sharding={"head.bias": P("fsdp"), ".*": P()}), "is not divided by")
-    unchanged(model, loaded(adapter, dtype="float32"), "dtype goes with mesh", UsageError)
+    unchanged(model, loaded(adapter, dtype="float32"), "dtype needs a mesh", UsageError)
     tokens = {"base_model.model.tokens.lora_embedding_A": np.ones((2, 11))}
     tokens["base_model.model.tokens.lora_embedding_B"] = np.ones((6, 2))
     embedded = changed(adapter, arrays_of(module) | tokens, target_modules=["up", "down", "tokens"])

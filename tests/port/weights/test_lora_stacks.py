@@ -128,11 +128,11 @@ def test_layers_that_are_adapted_differently(files):
     alone = {name: array for name, array in arrays.items() if "blocks.1.down" not in name}
     other = changed(adapter, arrays, **ALIKE, alpha_pattern={r"blocks\.0\.up": 7})
     with pytest.raises(
-        WeightsMismatch, match=re.escape("blocks.0.up, blocks.1.up → blocks.up.kernel: its layers are of")
+        WeightsMismatch, match=re.escape("blocks.0.up, blocks.1.up → blocks.up.kernel: its layers have different")
     ):
         loaded(base, other)
     told = {**ALIKE, "target_modules": r".*up|blocks\.0\.down"}
-    with pytest.raises(WeightsMismatch, match=r"blocks\.0\.down → blocks\.down\.kernel: some of its layers alone"):
+    with pytest.raises(WeightsMismatch, match=r"blocks\.0\.down → blocks\.down\.kernel: only some of its layers"):
         loaded(base, changed(adapter, alone, **told))
     with pytest.raises(WeightsMismatch, match="one dropout would draw the same masks for all"):
         loaded(base, changed(adapter, arrays, **ALIKE, lora_dropout=0.5))

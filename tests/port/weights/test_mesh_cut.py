@@ -68,8 +68,8 @@ def test_a_table_of_patterns() -> None:
         ([".*"], r"takes PATTERN=AXES, as in '.\*kernel=fsdp,-'"),
         (["=fsdp"], "takes PATTERN=AXES"),
         ([".*="], "takes PATTERN=AXES"),
-        ([".*=-", ".*=fsdp"], "'.\\*' is there twice"),
-        ([".*=longest:tensor"], "names tensor, and the mesh has data, fsdp"),
+        ([".*=-", ".*=fsdp"], "'.\\*' occurs twice"),
+        ([".*=longest:tensor"], "names tensor, but the mesh has data, fsdp"),
     ],
 )
 def test_what_is_no_table(texts: list[str], says: str) -> None:
@@ -78,6 +78,6 @@ def test_what_is_no_table(texts: list[str], says: str) -> None:
 
 
 def test_a_mesh_of_several_axes_says_which_cut() -> None:
-    with pytest.raises(UsageError, match=r"several axes \(data, fsdp\) takes a sharding.*longest:fsdp"):
+    with pytest.raises(UsageError, match=r"several axes \(data, fsdp\) needs a sharding.*longest:fsdp"):
         MeshCut(AXES)
     assert MeshCut({"fsdp": 8}).rules == {".*": Longest("fsdp", 8)}

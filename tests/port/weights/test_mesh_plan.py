@@ -82,7 +82,7 @@ def test_rules_are_of_the_modules_paths() -> None:
     paths = {"params.kernel": "kernel", "batch_stats.mean": "mean"}
     plan = MeshPlan.of(cut, {"params.kernel": (4, 3), "batch_stats.mean": (3,)}, paths)
     assert plan.shardings["params.kernel"].spec == P("fsdp")
-    with pytest.raises(WeightsMismatch, match=r"params.kernel fits no pattern"):
+    with pytest.raises(WeightsMismatch, match=r"params.kernel matches no pattern"):
         MeshPlan.of(cut, {"params.kernel": (4, 3)}, {})
 
 
@@ -92,13 +92,13 @@ def test_all_that_cannot_lie_so_is_said_at_once() -> None:
         MeshPlan.of(cut, SHAPES, {})
     said = str(caught.value)
     assert "odd.kernel (7, 9): axis 0 of 7 is not divided by data of 2 devices" in said
-    assert "wide.kernel: P('tensor',) names tensor, and the mesh has data, fsdp" in said
-    assert "the pattern 'none' fits no tensor" in said
+    assert "wide.kernel: P('tensor',) names tensor, but the mesh has data, fsdp" in said
+    assert "the pattern 'none' matches no tensor" in said
 
 
 def test_what_is_not_cut_is_said() -> None:
     (remark,) = MeshPlan.of(ONE, SHAPES | {"short": (3,)}, {}).remarks()
-    assert remark == "no axis of these is divided by fsdp of 4 devices, and each reads the whole: odd.kernel (7, 9)"
+    assert remark == "no axis of these is divided by fsdp of 4 devices, so each reads the whole: odd.kernel (7, 9)"
     assert MeshPlan.of(MeshCut({"fsdp": 1}), SHAPES, {}).remarks() == []
     (remark,) = MeshPlan.of(ONE, {f"w{number}": (3, 3) for number in range(9)}, {}).remarks()
     assert remark.endswith("w5 (3, 3) and 3 more")
@@ -211,9 +211,9 @@ def test_a_conversion_takes_a_table_as_a_load_does(tmp_path: Path) -> None:
 
 
 def test_a_mesh_is_for_orbax_and_a_sharding_for_a_mesh(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="mesh goes with format='orbax'"):
+    with pytest.raises(UsageError, match="mesh needs format='orbax'"):
         plan = MeshPlan.of(ONE, SHAPES, {})
         write_checkpoint(tmp_path / "w", tensors_of(ARRAYS), format="safetensors", mesh=plan)
-    with pytest.raises(UsageError, match="say the mesh too"):
+    with pytest.raises(UsageError, match="pass the mesh too"):
         convert(tmp_path / "w.pt", tmp_path / "w.orbax", sharding={".*": P()})
     assert not list(tmp_path.iterdir())

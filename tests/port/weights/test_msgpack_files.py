@@ -110,8 +110,8 @@ def array(shape: Any, dtype: Any, contents: Any, code: int = 1) -> msgpack.ExtTy
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ([1, 2], "its outermost value is none"),
-        (array((2,), "float32", bytes(8)), "its outermost value is none"),
+        ([1, 2], "its outermost value is not"),
+        (array((2,), "float32", bytes(8)), "its outermost value is not"),
         ({"a": array((2,), "float32", bytes(7))}, "a is float32 of shape .2,.: 8 bytes"),
         ({"a": array((2,), "object", bytes(16))}, "a has the dtype 'object'"),
         ({"a": array((2,), 3, bytes(16))}, "a has the dtype 3"),
@@ -120,10 +120,10 @@ def array(shape: Any, dtype: Any, contents: Any, code: int = 1) -> msgpack.ExtTy
         ({"a": array((0, 2**40, 2**40), "float32", b"")}, "no array can have"),
         ({"a": array((1,) * 65, "float32", bytes(4))}, "a has the shape"),
         ({"a": array("x", "float32", bytes(8))}, "a has the shape"),
-        ({"a": msgpack.ExtType(1, msgpack.packb([1, 2]))}, "a is to be .shape, dtype, bytes."),
-        ({"a": msgpack.ExtType(1, msgpack.packb([1, 2, 3]) + b"\0")}, "a is to be .shape, dtype, bytes."),
+        ({"a": msgpack.ExtType(1, msgpack.packb([1, 2]))}, "a must be .shape, dtype, bytes."),
+        ({"a": msgpack.ExtType(1, msgpack.packb([1, 2, 3]) + b"\0")}, "a must be .shape, dtype, bytes."),
         ({"a": msgpack.ExtType(1, b"")}, "it ends"),
-        ({"a": {"__msgpack_chunked_array__": True}}, "a is to have chunks"),
+        ({"a": {"__msgpack_chunked_array__": True}}, "a must have chunks"),
         ({"a": {"__msgpack_chunked_array__": True, "shape": {"0": 2}, "chunks": {"1": 3}}}, "numbered from 0"),
         (
             {
@@ -136,7 +136,7 @@ def array(shape: Any, dtype: Any, contents: Any, code: int = 1) -> msgpack.ExtTy
             "chunks of 2 elements",
         ),
         ({(1, 2): 3}, "keys are text or numbers"),
-        ({1: 2, "1": 3}, "stands twice"),
+        ({1: 2, "1": 3}, "occurs twice"),
     ],
 )
 def test_contents_that_cannot_be(tmp_path: Path, content: Any, reason: str) -> None:

@@ -60,7 +60,7 @@ def test_any_value(tmp_path: Path, examples: int) -> None:
         try:
             result = filled(*scanned(tmp_path / "w", contents))
         except ValueError as error:
-            assert "stands twice" in str(error)  # 1 and "1" in one map
+            assert "occurs twice" in str(error)  # 1 and "1" in one map
             return
         assert result == text_keys(msgpack.unpackb(contents, strict_map_key=False))
 
@@ -99,14 +99,14 @@ def test_every_length_of_head(tmp_path: Path, size: int) -> None:
 @pytest.mark.parametrize(
     ("contents", "reason"),
     [
-        (b"\xc1", "begins no value"),
+        (b"\xc1", "does not begin a value"),
         (b"\xdf\xff\xff\xff\xff", "it ends at byte 5"),
         (b"\xdd\xff\xff\xff\xff" + bytes(10), "it ends at byte 15"),
         (b"\xc6\xff\xff\xff\xff", "it ends at byte 5"),
         (b"\xdb" + struct.pack(">I", 2**31) + b"x", "it ends at byte 6"),
         (b"\x91" * 200_000 + b"\0", "nested more than 100 deep"),
         (b"\x81\xa1x" * 200_000 + b"\0", "nested more than 100 deep"),
-        (b"\x82\xa1x\0\xa1x\0", "'x' stands twice"),
+        (b"\x82\xa1x\0\xa1x\0", "'x' occurs twice"),
         (b"\xa1\xff", "utf-8"),
     ],
 )

@@ -56,7 +56,7 @@ def test_a_scaling_that_no_alpha_gives():
         try:
             told = read(new_adapter_config({"up": (49, scaling), "down": (3, scaling)}))
         except UsageError as error:
-            assert "no number gives these to the last bit: " in str(error)
+            assert "no alpha gives these exactly: " in str(error)
             assert repr(scaling) in str(error)
             return
         assert told.scaling_of("up") == told.scaling_of("down") == scaling

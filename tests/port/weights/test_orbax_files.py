@@ -70,7 +70,7 @@ def test_we_read_what_orbax_writes(tmp_path: Path) -> None:
         "jax": np.arange(4, dtype=np.int32),
     }
     assert_same(tmp_path / "w", expected)
-    assert {"step": "no array: scalar", "rate": "no array: scalar"}.items() <= open_orbax(
+    assert {"step": "not an array: scalar", "rate": "not an array: scalar"}.items() <= open_orbax(
         tmp_path / "w"
     ).left_out.items()
     with open_checkpoint(tmp_path / "w", key="params") as checkpoint:

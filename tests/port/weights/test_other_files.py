@@ -43,7 +43,7 @@ def archive(*names: str) -> bytes:
 )
 def test_files(tmp_path: Path, name: str, contents: bytes, reason: str) -> None:
     (tmp_path / name).write_bytes(contents)
-    with pytest.raises(BrokenWeights, match=rf"{name} is no weights file that can be read, but {reason}"):
+    with pytest.raises(BrokenWeights, match=rf"{name} is not a weights file that can be read, but {reason}"):
         open_checkpoint(tmp_path / name)
 
 
@@ -51,7 +51,9 @@ def test_files(tmp_path: Path, name: str, contents: bytes, reason: str) -> None:
 def test_a_program_of_torch_export(tmp_path: Path) -> None:
     program = torch.export.export(torch.nn.Linear(2, 3), (torch.ones(4, 2),))
     torch.export.save(program, tmp_path / "w.pt2")
-    with pytest.raises(BrokenWeights, match=r"torch\.export: torch\.export\.load\(file\)\.state_dict"):
+    with pytest.raises(
+        BrokenWeights, match=r"torch\.export: torch\.save the weights from torch\.export\.load\(file\)\.state_dict"
+    ):
         open_checkpoint(tmp_path / "w.pt2")
 
 
@@ -66,5 +68,5 @@ def test_a_program_of_torch_export(tmp_path: Path) -> None:
 def test_folders(tmp_path: Path, names: tuple[str, ...], reason: str) -> None:
     for name in names:
         (tmp_path / name).touch()
-    with pytest.raises(BrokenWeights, match=f"{tmp_path} is no checkpoint that can be read, but .*{reason}"):
+    with pytest.raises(BrokenWeights, match=f"{tmp_path} is not a checkpoint that can be read, but .*{reason}"):
         open_checkpoint(tmp_path)

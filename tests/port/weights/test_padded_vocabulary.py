@@ -121,7 +121,7 @@ def test_a_padding_that_was_trained_is_not_dropped(folder, capsys):
     assert main(["convert", *back, "-o", "back.safetensors"]) == 2
     said = capsys.readouterr().err
     assert "tokens.embedding → tokens.weight" in said
-    assert "no padding: it holds 1e-30" in said
+    assert "not padding: they hold 1e-30" in said
     assert "Traceback" not in said
     assert not (folder / "back.safetensors").exists()
 
@@ -161,11 +161,11 @@ def test_a_mesh_finds_what_is_no_padding(folder, row):
 
     assert np.asarray(loaded().tokens.embedding[...]).tolist() == np.ones((12, 6)).tolist()
     arrays["tokens.weight"][row, 3] = 0.5
-    with pytest.raises(WeightsMismatch, match=r"tokens.weight → tokens.embedding .*no padding: it holds 0.5"):
+    with pytest.raises(WeightsMismatch, match=r"tokens.weight → tokens.embedding .*not padding: they hold 0.5"):
         loaded()
 
 
 def test_a_length_that_is_not_the_model_s(folder):
     (folder / "short.toml").write_text(RULES.replace("pad = 16}", "pad = 15}", 1))
-    with pytest.raises(WeightsMismatch, match=r"it gives shape \(15, 6\), tokens.embedding has \(16, 6\)"):
+    with pytest.raises(WeightsMismatch, match=r"it produces shape \(15, 6\), tokens.embedding has \(16, 6\)"):
         port.load(models().Padded(rngs=nnx.Rngs(0)), folder / "w.safetensors", rename=folder / "short.toml")

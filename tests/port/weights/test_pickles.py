@@ -35,7 +35,7 @@ NESTING = b"\x85" * 1_000_000
 @pytest.mark.parametrize(
     ("contents", "reason"),
     [
-        (b"}" + text("x") + DOUBLING + b"K\x01s", "holds itself over and over|more than 50 deep"),
+        (b"}" + text("x") + DOUBLING + b"K\x01s", "contains itself over and over|more than 50 deep"),
         (b"}" + text("x") + b"\x85".join([b"q\x01h\x01" * 1] * 40) + NESTING + b"K\x01s", "more than 50 deep"),
         (
             b"K\x01"
@@ -55,22 +55,22 @@ NESTING = b"\x85" * 1_000_000
             b"](c__builtin__\nbytearray\nq\x01J\x00\x00\x00\x01q\x02\x85R" + b"h\x01h\x02\x85R" * 9 + b"e",
             "enormous work",
         ),
-        (b"c_codecs\nencode\n" + text("a") + text("punycode") + b"\x86R", "encodes text otherwise"),
+        (b"c_codecs\nencode\n" + text("a") + text("punycode") + b"\x86R", "encodes text differently"),
         (b"ctorch._tensor\n_rebuild_from_type_v2\n(c__builtin__\nbytearray\nK\x01K\x01K\x01tR", "builtins.bytearray"),
         (b"ctorch\nTensor\n\x8a\x05" + (10**10).to_bytes(5, "little") + b"\x85R", "it calls torch.Tensor"),
         (b"ctorch\nTensor\n)\x81", "makes an object of a class"),
-        (b"ctorch.nn.parameter\nParameter\n}b", "no OrderedDict"),
+        (b"ctorch.nn.parameter\nParameter\n}b", "other than an OrderedDict"),
         (b"cos\nsystem\n" + text("true") + b"\x85R", r"os\.system"),
         (b"c__builtin__\neval\n" + text("1") + b"\x85R", r"builtins\.eval"),
-        (text("eval") + b"K\x01\x85R", "no function"),
+        (text("eval") + b"K\x01\x85R", "something other than a function"),
         (b"cnumpy.core.multiarray\nscalar\nK\x01\x85R", r"numpy\.core\.multiarray\.scalar"),
         (b"ctorch._utils\n_rebuild_sparse_tensor\n)R", "_rebuild_sparse_tensor"),
-        (text("file") + b"Q", "asks for data otherwise"),
-        (b"h\x07", "no whole pickle"),
+        (text("file") + b"Q", "accesses data differently"),
+        (b"h\x07", "not a complete pickle"),
         (b"0", "the operation POP"),
-        (b"X\xff\xff\xff\xffa", "no whole pickle"),
-        (b"\x8b\xff\xff\xff\x7fa", "no whole pickle"),
-        (b"I" + b"9" * 5000 + b"\n", "no whole pickle"),
+        (b"X\xff\xff\xff\xffa", "not a complete pickle"),
+        (b"\x8b\xff\xff\xff\x7fa", "not a complete pickle"),
+        (b"I" + b"9" * 5000 + b"\n", "not a complete pickle"),
         (b"\x8c\x01a", "the operation SHORT_BINUNICODE"),
     ],
 )
@@ -91,7 +91,7 @@ def test_stubs_stand_for_what_is_named_and_for_nothing_else() -> None:
     assert any("Growing" in name for name in walk.names) and len(walk.names) >= 4
     for harm, reason in (
         (b"ctorch\nTensor\n)R", "it calls torch.Tensor"),
-        (b"ccollections\nOrderedDict\n}b", "sets the state of what is no OrderedDict"),
+        (b"ccollections\nOrderedDict\n}b", "sets the state of something other than an OrderedDict"),
         (b"cos\nsystem\n}b", r"os\.system"),
         (b"cos\nsystem\n)R)R", r"os\.system"),
         (b"c__builtin__\nbytearray\n\x8a\x05" + (10**10).to_bytes(5, "little") + b"\x85R", "enormous work"),
@@ -173,13 +173,13 @@ def test_pythons_own_protocols_are_read_where_they_are_asked_for(protocol: int) 
         Walk(io.BytesIO(pickled), len(pickled)).pickle()
     Walk(io.BytesIO(pickled), len(pickled), newer=True).pickle()
     wanted = pickle.dumps(os.getcwd, protocol)
-    with pytest.raises(Refused, match=r"it wants \w+\.getcwd to be run"):
+    with pytest.raises(Refused, match=r"it wants to run \w+\.getcwd"):
         Walk(io.BytesIO(wanted), len(wanted), newer=True).pickle()
 
 
 def test_a_number_to_remember_by_that_makes_room_for_billions() -> None:
     """Python's own reader allocates as many places, and writes to each."""
-    with pytest.raises(Refused, match="remembers something as number 2147483647"):
+    with pytest.raises(Refused, match="uses memo number 2147483647"):
         walked(b"\x80\x02Nr\xff\xff\xff\x7f.")
     assert walked(b"\x80\x02Nr\x01\x00\x00\x00.") is None
 
@@ -188,5 +188,5 @@ def test_a_frame_that_is_larger_than_the_file() -> None:
     pickled = bytearray(pickle.dumps(list(range(9)), 4))
     assert pickled[2:3] == b"\x95"
     pickled[10] = 1
-    with pytest.raises(Refused, match=r"a frame of its pickle is to have \d{17} bytes"):
+    with pytest.raises(Refused, match=r"a frame of its pickle should have \d{17} bytes"):
         Walk(io.BytesIO(bytes(pickled)), len(pickled), newer=True).pickle()

@@ -147,7 +147,7 @@ def test_a_saved_average_is_converted_without_its_count(
     model = cls()
     torch.save(AveragedModel(model, use_buffers=use_buffers).state_dict(), tmp_path / "average.pt")
     done = convert(tmp_path / "average.pt", tmp_path / "average.safetensors", torch=cls())
-    assert done.left_out == {"n_averaged": "how often AveragedModel has averaged, no weight"}
+    assert done.left_out == {"n_averaged": "AveragedModel's count, not a weight"}
     assert [name for entry in done.moved for name in entry.sources] == list(model.state_dict())
     other = cls()
     load(other, tmp_path / "average.pt")

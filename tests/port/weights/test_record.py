@@ -33,7 +33,7 @@ def test_a_record_that_names_no_hash_has_the_first_one_and_another_is_refused() 
     assert record_of("w", {KEY: json.dumps(told)}) == record()
     first = {key: value for key, value in told.items() if key != "hash"}
     assert record_of("w", {KEY: json.dumps(first)}) == record(hash=FIRST_HASH)
-    with pytest.raises(BrokenWeights, match="its fingerprints are of 'md5', and known are"):
+    with pytest.raises(BrokenWeights, match="its fingerprints use 'md5'; supported are"):
         record_of("w", {KEY: json.dumps(told | {"hash": "md5"})})
 
 
@@ -55,6 +55,6 @@ def test_what_is_there_what_is_lacking_and_what_is_hidden() -> None:
 
 @pytest.mark.parametrize("told", ["", "{}", "3", "[" * 100_000, '{"mapping": [], "fingerprints": {"a": 1}}'])
 def test_what_cannot_be_read_is_told(told: str) -> None:
-    with pytest.raises(BrokenWeights, match=r"w: what it says of its conversion .*Convert the original again"):
+    with pytest.raises(BrokenWeights, match=r"w: the record of its conversion .*Convert the original again"):
         record_of("w", {KEY: told})
     assert record_of("w", ConversionRecord(Mapping(()), {}).metadata()) == ConversionRecord(Mapping(()), {})

@@ -127,13 +127,13 @@ def test_the_same_tensors_make_the_same_file_in_any_order(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("wrong", [np.zeros((3, 2)), np.zeros((2, 3), np.float32), np.zeros(6)])
 def test_a_tensor_that_is_not_what_it_promised_is_an_error(tmp_path: Path, wrong: np.ndarray) -> None:
-    with pytest.raises(BrokenWeights, match=r"a\.b was to be float64 of shape \(2, 3\), and came as"):
+    with pytest.raises(BrokenWeights, match=r"a\.b was declared as float64 of shape \(2, 3\), but read as"):
         write_safetensors(tmp_path / "w", [Tensor("a.b", (2, 3), np.dtype(np.float64), lambda: wrong)])
 
 
 def test_what_the_format_lacks_is_refused(tmp_path: Path) -> None:
     for array in (np.ones(2, np.complex128), np.array(["text"]), np.ones(2, np.longdouble)):
-        with pytest.raises(BrokenWeights, match=r"a\.b is .*, which safetensors has not"):
+        with pytest.raises(BrokenWeights, match=r"a\.b is .*, which safetensors lacks"):
             write_safetensors(tmp_path / "w", tensors_of({"a.b": array}))
     with pytest.raises(UsageError, match="cannot be named __metadata__"):
         write_safetensors(tmp_path / "w", tensors_of({"__metadata__": np.ones(2)}))

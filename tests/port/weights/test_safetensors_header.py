@@ -17,7 +17,7 @@ from port.weights.safetensors_files import open_safetensors
 
 SIZES = {"BOOL": 1, "U8": 1, "F16": 2, "BF16": 2, "F32": 4, "I64": 8, "C64": 8, "F8_E4M3": 1, "F8_E8M0": 1}
 
-ON_PURPOSE = ("stands twice", "is to be an object with dtype", "has the dtype", "that no array can have")
+ON_PURPOSE = ("occurs twice", "must be an object with dtype", "has the dtype", "that no array can have")
 """The beginnings of our reasons to refuse what the library takes: the header's docstring says why."""
 
 
@@ -177,7 +177,7 @@ def test_reasons_name_the_file_and_the_tensor(tmp_path: Path) -> None:
     for entries, reason in (
         (
             '"w.k":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}',
-            r"'w.k' begins at 4, and bytes 0 to 4 are no tensor's",
+            r"'w.k' begins at 4, but bytes 0 to 4 are no tensor's",
         ),
         (
             '"w.k":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}',

@@ -62,7 +62,7 @@ def test_what_the_variables_carry(mesh):
     own = {"kernel": linear.kernel, "bias": linear.bias}
     with nnx.logical_axis_rules([("embed", "data"), ("fsdp", "fsdp")]):
         assert specs(own, mesh) == {"kernel": P("data", "fsdp"), "bias": P()}
-    with pytest.raises(WeightsMismatch, match=r"kernel: .* names embed, and the mesh has data, fsdp"):
+    with pytest.raises(WeightsMismatch, match=r"kernel: .* names embed, but the mesh has data, fsdp"):
         specs(own, mesh)
 
 
@@ -88,11 +88,11 @@ def test_all_that_cannot_be_is_said_at_once(mesh):
     for part in (
         "odd (3, 8): axis 0 of 3 is not divided by fsdp of 2 devices; it would be by 3, and 2 divide axis 1 (8)",
         "wide (9, 5): axis 0 of 9 is not divided by data × fsdp of 4 devices; it would be by 3, 9, and no other axis",
-        "bias (6,): PartitionSpec(None, 'fsdp') is for 2 axes, and it has 1",
+        "bias (6,): PartitionSpec(None, 'fsdp') is for 2 axes, but the tensor has 1",
         "twice: PartitionSpec('fsdp', 'fsdp') has fsdp twice",
-        "named: PartitionSpec('tensor',) names tensor, and the mesh has data, fsdp",
-        "left fits no pattern",
-        "the pattern 'nothing' fits no tensor",
+        "named: PartitionSpec('tensor',) names tensor, but the mesh has data, fsdp",
+        "left matches no pattern",
+        "the pattern 'nothing' matches no tensor",
     ):
         assert part in told.replace("P(None", "PartitionSpec(None").replace(" P('", " PartitionSpec('")
     assert len(told.splitlines()) == 8
@@ -103,7 +103,7 @@ def test_all_that_cannot_be_is_said_at_once(mesh):
     [
         (3, "got int"),
         ({"(": P()}, "regular expressions"),
-        (lambda path, shape: 3, "is to be a PartitionSpec"),
+        (lambda path, shape: 3, "must be a PartitionSpec"),
     ],
 )
 def test_what_is_no_sharding(mesh, sharding, says):
@@ -112,5 +112,5 @@ def test_what_is_no_sharding(mesh, sharding, says):
 
 
 def test_a_spec_needs_a_mesh():
-    with pytest.raises(UsageError, match="give the mesh too"):
+    with pytest.raises(UsageError, match="pass the mesh too"):
         shardings_of(variables(a=(2,)), None, P("fsdp"))

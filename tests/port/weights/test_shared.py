@@ -201,7 +201,7 @@ def test_nobody_said_where() -> None:
         lambda: port.initial_weights(wait=0),
         lambda: port.save_final_weights(made),
     ):
-        with pytest.raises(NoLauncher, match=r"port train.*or give a path"):
+        with pytest.raises(NoLauncher, match=r"port train.*or pass one"):
             call()
 
 

@@ -164,14 +164,16 @@ def test_the_state_dict_of_a_training_checkpoint(tmp_path: Path, place: str) -> 
 def test_half_a_download_is_told_as_that(tmp_path: Path) -> None:
     path = saved(tmp_path / "w.pt", STATE)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(BrokenWeights, match=r"no whole file of torch\.save: .* A download may have been cut short"):
+    with pytest.raises(
+        BrokenWeights, match=r"not a complete file of torch\.save: .* A download may have been cut short"
+    ):
         open_torch(path)
 
 
 def test_where_several_state_dicts_are_the_caller_says_which(tmp_path: Path) -> None:
     ema = {name: tensor * 0.5 for name, tensor in STATE.items()}
     path = saved(tmp_path / "w.pt", {"model": STATE, "ema": ema, "deep": {"model": {"a.b": ema}}})
-    with pytest.raises(UsageError, match="several state dicts: say which with key= or --key: model, ema"):
+    with pytest.raises(UsageError, match="several state dicts: choose one with key= or --key: model, ema"):
         open_torch(path)
     for key, state in (("model", STATE), ("ema", ema), ("deep.model.a.b", ema)):
         assert_holds(path, state, key=key)
@@ -183,24 +185,24 @@ def test_where_several_state_dicts_are_the_caller_says_which(tmp_path: Path) -> 
     ):
         with pytest.raises(UsageError, match=reason):
             open_torch(path, key=key)
-    with pytest.raises(UsageError, match="places of its own: say which with key= or --key: generator, critic"):
+    with pytest.raises(UsageError, match="tensors at unusual keys: choose one with key= or --key: generator, critic"):
         open_torch(saved(tmp_path / "g.pt", {"generator": STATE, "critic": ema, "n": 1}))
 
 
 def test_what_is_no_tensor_is_left_out_with_its_reason(tmp_path: Path) -> None:
     state = {**STATE, "_extra_state": {"scale": 1}, "version": 3, "inner": {"w": torch.ones(2)}}
     assert open_torch(saved(tmp_path / "w.pt", state)).left_out == {
-        "_extra_state": "no tensor: dict",
-        "version": "no tensor: int",
-        "inner": "no tensor: dict with tensors in it",
+        "_extra_state": "not a tensor: dict",
+        "version": "not a tensor: int",
+        "inner": "not a tensor: dict with tensors in it",
     }
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (lambda: [torch.ones(2)], "holds a list, and no state dict"),
-        (lambda: torch.ones(2), "holds a Tensor, and no state dict"),
+        (lambda: [torch.ones(2)], "has a list, not a state dict"),
+        (lambda: torch.ones(2), "has a Tensor, not a state dict"),
         (lambda: {"epoch": 3, "lr": 0.1}, "no tensors: at its top are epoch, lr"),
         (dict, "no tensors: at its top are none"),
         (lambda: {1: torch.ones(2), "1": torch.ones(3)}, "two entries .* named '1'"),
@@ -210,7 +212,7 @@ def test_what_is_no_tensor_is_left_out_with_its_reason(tmp_path: Path) -> None:
             r"_rebuild_qtensor.*: sparse, quantized",
         ),
         (lambda: {"a": torch.empty(3, device="meta")}, r"_rebuild_meta_tensor_no_storage: sparse, quantized"),
-        (lambda: {"a": torch.ones(2, dtype=torch.complex32)}, r"a is torch\.complex32, which numpy has not"),
+        (lambda: {"a": torch.ones(2, dtype=torch.complex32)}, r"a is torch\.complex32, which numpy lacks"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")  # torch's of sparse, quantized and complex32 tensors
@@ -366,7 +368,7 @@ LIMIT_SECONDS, LIMIT_BYTES = 10, 300e6
         (("0", 4, (10,), (1,)), "cannot be read"),
         (("0", 4, (2,), (1,), 10**15), "cannot be read"),
         (("0", 4, (-2,), (1,)), "cannot be read"),
-        (("0", 10**15, (4,), (1,)), r"its storage '0' is to have 1000000000000000 elements"),
+        (("0", 10**15, (4,), (1,)), r"its storage '0' should have 1000000000000000 elements"),
         (("0", 400, (4,), (1,)), "cannot be read"),
         (("none", 4, (4,), (1,)), "cannot be read"),
     ],
@@ -437,10 +439,10 @@ def test_flipped_bytes_are_read_or_refused_and_never_more(tmp_path: Path) -> Non
 def test_other_pickles_and_archives_are_named(tmp_path: Path) -> None:
     path = tmp_path / "w.pt"
     for contents, reason in (
-        (pickle.dumps({"a": 1}, protocol=2), "a pickle, and none that torch.save wrote"),
+        (pickle.dumps({"a": 1}, protocol=2), "a pickle, but not one that torch.save wrote"),
         (pickle.dumps({"a": np.ones(2)}, protocol=2), r"numpy\._core\.multiarray"),
         (pickle.dumps({"a": 1}, protocol=4), "operation FRAME"),
-        (b"\x80\x02", "no whole pickle"),
+        (b"\x80\x02", "not a complete pickle"),
     ):
         path.write_bytes(contents)
         with pytest.raises(BrokenWeights, match=reason):

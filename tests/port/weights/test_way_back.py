@@ -152,7 +152,7 @@ def test_what_was_left_out_and_cast_is_said(tmp_path: Path) -> None:
     convert(tmp_path / "w.pth", tmp_path / "flax.safetensors", torch=Upsampling(), dtype="bfloat16")
     done = convert(tmp_path / "flax.safetensors", tmp_path / "back.pth", reverse=True)
     cast, lost = done.remarks
-    assert "cast 8 tensors from float32: they come back as they were cast" in cast
+    assert "cast 8 tensors from float32: they come back as cast" in cast
     assert lost == ("not restored, the conversion left it out: epoch (beside the state dict, which is 'state_dict')")
     back = torch.load(tmp_path / "back.pth", weights_only=True)
     for name, tensor in state_of(Upsampling()).items():
@@ -181,7 +181,7 @@ def test_a_part_of_a_model(tmp_path: Path) -> None:
     state = state_of(Relative())
     part = {name: tensor for name, tensor in state.items() if not name.startswith(("fc", "table"))}
     torch.save(part, tmp_path / "w.pth")
-    with pytest.raises(WeightsMismatch, match=r"(?s)missing: fc\.weight.*holds a part of the model, 8 .*--partial"):
+    with pytest.raises(WeightsMismatch, match=r"(?s)missing: fc\.weight.*has a part of the model, 8 .*--partial"):
         convert(tmp_path / "w.pth", tmp_path / "flax.npz", torch=Relative())
     done = convert(tmp_path / "w.pth", tmp_path / "flax.npz", torch=Relative(), partial=True)
     assert set(done.missing) == {"fc.weight", "fc.bias", "table"}
@@ -245,7 +245,7 @@ def test_another_model_is_told(tmp_path: Path) -> None:
         lambda: port.load(Relative(), path),
         lambda: port.to_torch(path, like=Upsampling()),
     ):
-        with pytest.raises(UsageError, match=r"(?s)the model that is given is another.*Leave the model out"):
+        with pytest.raises(UsageError, match=r"(?s)the model that is passed is another.*Leave the model out"):
             wrong()
     assert not (tmp_path / "x.pth").exists()
 
@@ -255,7 +255,7 @@ def test_a_mapping_that_says_otherwise_is_followed_and_that_is_said(tmp_path: Pa
     mapping = port.mapping.between(Relative(), None)  # without the fold
     done = convert(path, tmp_path / "back.pth", rename=mapping, reverse=True)
     (remark,) = done.remarks
-    assert "says otherwise than the file does" in remark and "1 of its entries, as fc.weight → fc.kernel" in remark
+    assert "contradicts the file's record" in remark and "1 of its entries, as fc.weight → fc.kernel" in remark
     back, state = torch.load(tmp_path / "back.pth", weights_only=True), state_of(Relative())
     assert [name for name in state if not torch.equal(back[name], state[name])] == ["fc.weight"]
     done = convert(path, None, rename=port.mapping.between(Relative(), None, fold=FOLD), reverse=True)
@@ -351,11 +351,11 @@ def test_weights_that_were_trained_on_are_read_by_a_mapping_and_that_is_said(tmp
     mapping = port.mapping.between(Upsampling(), None)
     done = convert(path, tmp_path / "back.pth", rename=mapping, reverse=True)
     (remark,) = done.remarks
-    assert "came back otherwise than converted (trained on, or broken)" in remark
+    assert "came back different from when converted (trained, or broken)" in remark
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         given = port.to_torch(path, rename=mapping)
-    assert len(caught) == 1 and "otherwise than converted" in str(caught[0].message)
+    assert len(caught) == 1 and "different from when converted" in str(caught[0].message)
     assert torch.equal(given["up.weight"], state_of(Upsampling())["up.weight"] * 0.5)
 
 
@@ -363,17 +363,17 @@ def test_weights_that_were_trained_on_are_read_by_a_mapping_and_that_is_said(tmp
 def test_a_record_that_cannot_be_read_is_told(tmp_path: Path, told: str) -> None:
     path = there(tmp_path, Upsampling)
     rewritten(path, lambda arrays, metadata: metadata.update({KEY: told}))
-    with pytest.raises(BrokenWeights, match=f"flax.safetensors: what it says of its conversion \\({KEY}"):
+    with pytest.raises(BrokenWeights, match=f"flax.safetensors: the record of its conversion \\({KEY}"):
         port.to_torch(path)
 
 
 def test_without_a_record_a_model_is_asked_for(tmp_path: Path) -> None:
     path = there(tmp_path, Upsampling)
     rewritten(path, lambda arrays, metadata: metadata.pop(KEY) and None)
-    with pytest.raises(UsageError, match="nothing is said of their conversion: give a model to go by"):
+    with pytest.raises(UsageError, match="their conversion is not recorded: pass a model"):
         convert(path, tmp_path / "back.pth", reverse=True)
     path = there(tmp_path, Upsampling, ".npz")
     with pytest.raises(UsageError, match=r"w\.pth: this is a torch state dict already"):
         convert(tmp_path / "w.pth", tmp_path / "back.pth", reverse=True)
-    with pytest.raises(UsageError, match="says itself how it was converted: leave the renaming or the fold out"):
+    with pytest.raises(UsageError, match="records how it was converted: leave the renaming or the fold out"):
         convert(path, tmp_path / "back.pth", fold={"fc": (2, 3)}, reverse=True)

@@ -100,5 +100,5 @@ def test_a_long_name(tmp_path: Path) -> None:
 
 def test_a_place_below_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(BrokenWeights, match=r"the weights cannot be written to .*w: .*file is a file, and no folder"):
+    with pytest.raises(BrokenWeights, match=r"the weights cannot be written to .*w: .*file is a file, not a folder"):
         write(tmp_path / "file" / "w", "all")

@@ -109,7 +109,7 @@ def test_to_fewer_digits_it_stays_widened(deepseek, tmp_path, capsys):
     capsys.readouterr()
     assert main(["convert", "f.safetensors", "--reverse", "-o", "back.safetensors"]) == 2
     said = capsys.readouterr().err
-    assert "no scale says the block (0, 0) to the last bit" in said
+    assert "no scale reproduces the block (0, 0) to the last bit" in said
     assert "Traceback" not in said
     assert not (tmp_path / "back.safetensors").exists()
     assert main(["convert", "f.safetensors", "--reverse", "--widen", "bfloat16", "-o", "wide.safetensors"]) == 0
@@ -272,7 +272,7 @@ def test_a_config_that_says_quantised_is_not_taken_along(deepseek, tmp_path, cap
     assert main(["convert", str(path), *MODEL, "--widen", "float32", "-o", "f.safetensors"]) == 0
     back = ["convert", "f.safetensors", "--reverse", "--format", "hf", "--like", "hub", "-o", "back"]
     assert main([*back, "--widen", "float32"]) == 2
-    assert "says that the weights are quantised, and they stay widened" in capsys.readouterr().err
+    assert "says that the weights are quantised, but they stay widened" in capsys.readouterr().err
     assert main(back) == 0
     assert bits(read_arrays(tmp_path / "back" / "model.safetensors")) == bits(held)
 
@@ -296,7 +296,7 @@ WRONG = {
     ),
     "a weight that is not quantised": (
         lambda held: held.update({"up.weight": held["up.weight"].astype(np.float32)}),
-        "the weight is float32, and no number of eight bits that is scaled",
+        "the weight is float32, not an eight-bit number with a scale",
     ),
     "zero points": (
         lambda held: held.update({"up.weight_zero_point": np.ones((3, 1), np.int8)}),

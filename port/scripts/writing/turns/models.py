@@ -1,4 +1,4 @@
-"""The turns in Flax: a file for each, and what their models have in common."""
+"""Write the turns in Flax: one file each, and the models they share."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from port.scripts.writing.turns.torch_source import TurnSource
 
 @dataclass(frozen=True)
 class WrittenModels:
-    """What was written of all turns.
+    """The written models of all turns.
 
     Attributes:
-        mapping: of each model once, by the script's names for them.
+        mapping: the mapping of each model once, by the script's names.
         holders: model → the first turn that has it, counted from 0.
-        orders: of each input's axes in JAX.
-        moved: a turn and an input that an earlier one gives → the transpose between both, as source.
+        orders: the axis order of each input in JAX.
+        moved: a turn and an input that an earlier turn returns → the transpose between the two, as source.
         draws: whether one of them draws random numbers.
-        given: model → the order of the axes of what it is given, where that is an input of its turn.
+        given: model → the axis order of its input, if that is an input of its turn.
     """
 
     mapping: WeightMapping
@@ -40,12 +40,12 @@ class WrittenModels:
     given: dict[str, tuple[int, ...]]
 
     def order_of(self, model: str, rank: int) -> tuple[int, ...] | None:
-        """The order of the axes of what a model is given; None where that is not known."""
+        """The axis order of a model's input; None if it is not known."""
         order = self.given.get(model)
         return order if order is not None and len(order) == rank else None
 
     def mapping_of(self, roots: Sequence[str]) -> WeightMapping:
-        """Of some models alone."""
+        """The mapping of some models only."""
         kept = [entry for entry in self.mapping.entries if _root(entry) in roots]
         return WeightMapping(tuple(kept))
 
@@ -58,12 +58,12 @@ def written_models(
     """Translate each turn and write it into a folder: turn1.py, with its weights and its mapping, and so on.
 
     Args:
-        folder: where they go; ``model.mapping.toml`` there is of all models.
+        folder: the output folder; its ``model.mapping.toml`` covers all models.
         side: the turns in torch.
-        examples: for each, its inputs in the first step.
+        examples: each turn's inputs in the first step.
 
     Raises:
-        UsageError: a turn has what no pair speaks of, or two have a model otherwise.
+        UsageError: a turn has something without a pair, or two turns hold a model differently.
     """
     from port.translation.folder import write_folder
 
@@ -74,7 +74,7 @@ def written_models(
         inputs = tuple(example[name] for name in source.inputs)
         translation = port.translate(module, inputs, name=f"turn{number}", construct=construct)
         if translation.unwritten:
-            raise UsageError(f"the model has what no pair speaks of: {', '.join(map(str, translation.unwritten))}")
+            raise UsageError(f"no pair covers these parts of the model: {', '.join(map(str, translation.unwritten))}")
         write_folder(translation, folder / "one", name=f"turn{number}")
         for path in (folder / "one").iterdir():
             path.rename(folder / path.name)
@@ -91,7 +91,7 @@ def written_models(
 
 
 def _common(translations: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, int]]:
-    """The entries of all models, and the turn that each is taken from."""
+    """The mapping entries of all models, and the turn from which each is taken."""
     found: dict[str, list[Any]] = {}
     holders: dict[str, int] = {}
     for number, translation in enumerate(translations):
@@ -101,9 +101,9 @@ def _common(translations: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, int
         for root, entries in here.items():
             if root in found and {*found[root]} != {*entries}:
                 raise UsageError(
-                    f"{root} has other weights, or has them otherwise, in turn {holders[root] + 1} than in turn "
-                    f"{number + 1}, where another part of it is used: have both use all of it, or write the "
-                    "update by hand"
+                    f"{root} has different weights, or in a different layout, in turn {holders[root] + 1} and in turn "
+                    f"{number + 1}, which uses another part of it: have both use all of it, or write the update by "
+                    "hand"
                 )
             found.setdefault(root, entries)
             holders.setdefault(root, number)
@@ -113,7 +113,7 @@ def _common(translations: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, int
 def _orders(
     translations: Sequence[Any], sources: Sequence[TurnSource]
 ) -> tuple[dict[str, tuple[int, ...]], dict[tuple[int, str], str]]:
-    """The axes of each input, and what stands between a value that a turn gives and the turn that takes it."""
+    """The axes of each input, and the transpose between a turn's output and the turn that takes it."""
     found: dict[str, tuple[int, ...]] = {}
     moved: dict[tuple[int, str], str] = {}
     for number, (translation, source) in enumerate(zip(translations, sources, strict=True)):
@@ -128,7 +128,7 @@ def _orders(
                     moved[number, name] = f".transpose({', '.join(str(given.index(axis)) for axis in order)})"
             elif found.setdefault(name, order) != order:
                 raise UsageError(
-                    f"{name} lies otherwise in turn {number + 1} than in an earlier one: write the update by hand"
+                    f"{name} has another layout in turn {number + 1} than in an earlier one: write the update by hand"
                 )
     return found, moved
 

@@ -1,7 +1,7 @@
-"""The order in which several optimizers take the gradients of several losses, read from what the script did.
+"""Find the order in which several optimizers use the gradients of several losses, from what the script did.
 
-PyTorch adds each backward to what a parameter's gradient holds, until something clears it; an optimizer takes what is
-there. So it is found, for each update, whose gradients it takes.
+PyTorch adds each backward to a parameter's gradient until something clears it; an optimizer uses whatever is there.
+This module finds, for each update, which losses' gradients it uses.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from port.scripts.writing.capture import LossPath
 
 @dataclass(frozen=True)
 class Turn:
-    """Losses whose gradients are added, and the optimizers that step behind them.
+    """Losses whose gradients are added, and the optimizers that step after them.
 
     Attributes:
-        losses: which of the step's backwards, counted from 0.
-        trains: the optimizers that take these gradients, in the order in which they step.
-        updates: those that step behind this turn and before the next one, with each the event of its step, which also
-            says the models that it trains (``roots``).
+        losses: the indices of the step's backwards, from 0.
+        trains: the optimizers that use these gradients, in the order in which they step.
+        updates: the optimizers that step after this turn and before the next one, each with the event of its step,
+            which also names the models that it trains (``roots``).
     """
 
     losses: tuple[int, ...]
@@ -40,14 +40,14 @@ def optimizers_in_turn(observation: Observation) -> list[str]:
 
 
 def turns_of(observation: Observation, steps: Sequence[Sequence[LossPath]]) -> list[Turn]:
-    """The turns of a step, the same in all of them.
+    """The turns of a step, which must be the same in all steps.
 
     Args:
-        observation: of the script.
+        observation: the script's observation.
         steps: the paths to the losses of each step, in the order of their backwards.
 
     Raises:
-        UsageError: the steps are not alike, or a gradient is taken that is not this step's alone.
+        UsageError: the steps differ, or an update uses a gradient from another step.
     """
     parameters = _parameters(observation)
     found: list[list[Turn]] = []
@@ -57,9 +57,9 @@ def turns_of(observation: Observation, steps: Sequence[Sequence[LossPath]]) -> l
     for number, one in enumerate(found[1:], 1):
         if [(turn.losses, turn.trains) for turn in one] != [(turn.losses, turn.trains) for turn in found[0]]:
             raise UsageError(
-                f"the optimizers do not step alike in all watched steps (step 0: {_said(found[0])}; step {number}: "
-                f"{_said(one)}), as where one of them is trained several times for each step of another: write one "
-                "function for each optimizer's update, and call them as the script does"
+                f"the optimizers do not step in the same order in all watched steps (step 0: {_said(found[0])}; step "
+                f"{number}: {_said(one)}), perhaps because one steps several times for each step of another: write "
+                "one function for each optimizer's update, and call them as the script does"
             )
     return found[0]
 
@@ -71,12 +71,14 @@ def _turns_of_step(
     parameters: Mapping[str, Sequence[str]],
     pending: dict[str, list[tuple[int, int]]],
 ) -> list[Turn]:
-    """The turns of one step; what its gradients hold behind it is left in ``pending``."""
+    """The turns of one step; the gradients that remain after it are left in ``pending``."""
     order: list[int | tuple[str, Event]] = []
     taken: dict[str, tuple[int, ...]] = {}
     wheres = [event["where"] for event in events if event["event"] == "backward"]
     if len(wheres) != len(paths):
-        raise UsageError(f"step {number} has {len(wheres)} losses, and the paths to {len(paths)} of them were seen")
+        raise UsageError(
+            f"step {number} has {len(wheres)} losses, but the paths to only {len(paths)} of them were seen"
+        )
     count = 0
     for event in events:
         match event["event"]:
@@ -96,26 +98,26 @@ def _turns_of_step(
                 order.append((event["name"], {**event, "roots": roots}))
     for place, where in enumerate(wheres):
         if not any(place in losses for losses in taken.values()):
-            raise UsageError(f"the gradients of {place_of(where)} are taken by no update of the same step")
+            raise UsageError(f"no update of the same step uses the gradients of {place_of(where)}")
     return _grouped(order, taken)
 
 
 def _taken(
     event: Event, step: int, names: Sequence[str], pending: Mapping[str, list[tuple[int, int]]]
 ) -> tuple[int, ...]:
-    """The losses of this step whose gradients an update takes."""
+    """The losses of this step whose gradients an update uses."""
     found = {tuple(pending[name]) for name in names}
     where = place_of(event["where"])
     if () in found:
         without = next(name for name in names if not pending[name])
-        raise UsageError(f"{where} steps an optimizer whose {without} has no gradient: leave it out of the optimizer")
+        raise UsageError(f"{where} steps an optimizer whose {without} has no gradient: remove it from the optimizer")
     if any(number != step for one in found for number, _ in one):
         raise UsageError(
-            f"{where} takes gradients that an earlier step has left, as nothing clears them in between (zero_grad "
-            "before the backward of each update): if that is meant, write the sum of both by hand"
+            f"{where} uses gradients left by an earlier step, because nothing clears them in between (call zero_grad "
+            "before the backward of each update): if that is intended, write the sum of both by hand"
         )
     if len(found) > 1:
-        raise UsageError(f"{where} takes the gradients of other losses for some parameters than for others")
+        raise UsageError(f"{where} uses gradients of different losses for different parameters")
     (losses,) = found
     return tuple(place for _, place in losses)
 
@@ -156,7 +158,7 @@ def _parameters(observation: Observation) -> dict[str, list[str]]:
     """The trained parameters of each optimizer that steps, by its name.
 
     Raises:
-        UsageError: two hold the same one, or one holds a parameter of no model.
+        UsageError: two hold the same parameter, or one holds a parameter of no model.
     """
     found: dict[str, list[str]] = {}
     frozen = {
@@ -174,7 +176,7 @@ def _parameters(observation: Observation) -> dict[str, list[str]]:
     held = [one for names in found.values() for one in names]
     if len(set(held)) < len(held):
         twice = next(one for one in held if held.count(one) > 1)
-        raise UsageError(f"{twice} is held by two optimizers that step in turn: write their updates by hand")
+        raise UsageError(f"two optimizers that step in turn hold {twice}: write their updates by hand")
     return found
 
 

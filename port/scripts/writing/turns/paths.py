@@ -1,8 +1,8 @@
-"""What each turn computes: anew, again as an earlier one has, or not at all, where an earlier turn's value is taken.
+"""Find what each turn computes first, what it recomputes, and what it takes from an earlier turn.
 
-A generator's images are made once by the script and used twice. Where the second loss has a gradient through them they
-are computed again (in one jitted step XLA computes them once); where it has none they are the first turn's values,
-which were made before its optimizer stepped.
+The script makes a generator's images once and uses them twice. If the second loss has a gradient through them, they
+are recomputed (in one jitted step XLA computes them once); otherwise they are the first turn's values, computed before
+its optimizer stepped.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from port.scripts.writing.turns.order import Turn
 
 @dataclass(frozen=True)
 class CarriedTensor:
-    """What a turn takes of an earlier one.
+    """A tensor that a turn takes from an earlier one.
 
     Attributes:
         turn: the earlier one, counted from 0.
-        call: the number of the call that gave it.
-        output: which part of what that gave, if it gave several.
+        call: the number of the call that returned it.
+        output: which of the call's outputs, if there are several.
     """
 
     turn: int
@@ -44,10 +44,10 @@ class TurnPath:
 
     Attributes:
         path: its calls, in the script's order; its value is the sum of the losses.
-        losses: the numbers of the calls that give the losses.
-        values: what these were.
-        again: the models that an earlier turn has called with the same, and this one calls again.
-        carried: what it takes of earlier turns.
+        losses: the numbers of the calls that return the losses.
+        values: the losses' values.
+        again: the models that this turn calls again with an earlier turn's arguments.
+        carried: the tensors that it takes from earlier turns.
     """
 
     path: LossPath
@@ -61,12 +61,12 @@ def turn_paths(turns: Sequence[Turn], losses: Sequence[LossPath], models: Mappin
     """The calls of each turn of a step.
 
     Args:
-        turns: of the script.
+        turns: the script's turns.
         losses: the paths to the step's losses, in the order of their backwards.
         models: the script's modules, by name.
 
     Raises:
-        UsageError: a turn needs what an optimizer has changed since.
+        UsageError: a turn needs a value that an optimizer has changed since.
     """
     found: list[TurnPath] = []
     home: dict[int, int] = {}  # a call → the turn that makes it first
@@ -90,7 +90,7 @@ def turn_paths(turns: Sequence[Turn], losses: Sequence[LossPath], models: Mappin
 def _needed(
     calls: Mapping[int, Computation], ends: Sequence[int], home: Mapping[int, int]
 ) -> tuple[list[Computation], tuple[CarriedTensor, ...]]:
-    """The calls that a turn makes, with the tensors of earlier turns in their arguments, and which these are."""
+    """The calls of a turn, with earlier turns' tensors as arguments, and the list of these tensors."""
     models = from_models([calls[number] for number in sorted(calls)])
     differentiated = _differentiated(calls, ends)
     carried: dict[CarriedTensor, None] = {}
@@ -103,9 +103,9 @@ def _needed(
             return given
         has_gradient = call.number in differentiated and given.value is None
         if number in home and number in models and not has_gradient:
-            carried[CarriedTensor(home[number], number, given.told.get("output"))] = None
+            carried[CarriedTensor(home[number], number, given.description.get("output"))] = None
             value = given.value if given.value is not None else torch.zeros(())
-            return replace(given, told={**given.told, "turn": home[number]}, value=value)
+            return replace(given, description={**given.description, "turn": home[number]}, value=value)
         pending.append(number)
         return given
 
@@ -118,7 +118,7 @@ def _needed(
 
 
 def _differentiated(calls: Mapping[int, Computation], ends: Sequence[int]) -> set[int]:
-    """The calls through which a gradient goes back."""
+    """The calls through which a gradient flows back."""
     pending, found = list(ends), set[int]()
     while pending:
         number = pending.pop()
@@ -141,21 +141,21 @@ def _check_again(
         if root not in again or not call.more.get("has_parameters"):
             continue
         if call.number in home and (name := _stepped(root, turns[home[call.number] : number])) is not None:
-            raise UsageError(f"{place_of(call.where)} is needed behind the step of {name}, which changes {root}")
+            raise UsageError(f"{place_of(call.where)} is needed after the step of {name}, which changes {root}")
         if any(dropouts_in(models[root])):
             raise UsageError(
-                f"{place_of(call.where)} draws dropout, and what it gives is used for two losses with a step between "
-                "them: the second would have another mask; write the update by hand"
+                f"{place_of(call.where)} draws dropout, and two losses with a step between them use its output: the "
+                "second would have another mask; write the update by hand"
             )
         if call.number not in home and any(True for _ in models[root].buffers()):
             raise UsageError(
-                f"{place_of(call.where)} calls {root} anew where the same loss has an earlier call of it, and both "
-                "move its running statistics: write the two calls in one update"
+                f"{place_of(call.where)} calls {root} again, the same loss uses an earlier call of it, and both change "
+                "its running statistics: write the two calls in one update"
             )
 
 
 def _check_new(calls: Sequence[Computation], home: Mapping[int, int], number: int, turns: Sequence[Turn]) -> None:
-    """What was computed before an optimizer's step, and is used behind it alone, has the weights before it."""
+    """Refuse a value computed before an optimizer's step but used only after it: it has the weights before the step."""
     for call in calls:
         if call.number in home or not call.more.get("has_parameters"):
             continue
@@ -163,8 +163,8 @@ def _check_new(calls: Sequence[Computation], home: Mapping[int, int], number: in
             for name, event in turn.updates:
                 if call.number <= event["calls"] and call.name.partition(".")[0] in _roots(event):
                     raise UsageError(
-                        f"{place_of(call.where)} is computed before {name} steps, and its loss is computed behind "
-                        "that: compute it behind the step, or write the update by hand"
+                        f"{place_of(call.where)} is computed before {name} steps, but its loss after that: compute it "
+                        "after the step, or write the update by hand"
                     )
 
 

@@ -1,4 +1,4 @@
-"""The written update of several optimizers beside the original's, on the batches that the script was given."""
+"""Compare the written update of several optimizers with the original's, on the script's batches."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class TorchTurns:
     """The original's update, on copies.
 
     Attributes:
-        turns: in their order.
-        sources: what each one's module is given and gives.
-        modules: with the copied models in them.
-        constructors: what constructs each of these once more.
-        models: these, by name.
-        optimizers: copied with them, by name.
-        schedulers: those that are stepped with every update.
-        clips: what clips the gradients that an optimizer takes, by its name.
+        turns: the turns, in order.
+        sources: the inputs and outputs of each turn's module.
+        modules: the turns' modules, which hold the copied models.
+        constructors: functions that construct each module again.
+        models: the copied models, by name.
+        optimizers: the copied optimizers, by name.
+        schedulers: the schedulers that step with every update.
+        clips: the gradient clipping of each optimizer, by its name.
     """
 
     turns: Sequence[Turn]
@@ -46,7 +46,7 @@ class TorchTurns:
     clips: Mapping[str, Callable[[], object]]
 
     def update(self, inputs: Sequence[Inputs]) -> tuple[list[float], list[Inputs]]:
-        """One update of each; gives the losses before them, and what each turn was given, earlier ones' values too."""
+        """Make one update of each; returns the losses before them and each turn's inputs, including carried tensors."""
         for optimizer in self.optimizers.values():
             optimizer.zero_grad()
         losses: list[float] = []
@@ -55,7 +55,7 @@ class TorchTurns:
         for turn, source, module, its in zip(self.turns, self.sources, self.modules, inputs, strict=True):
             taken = {name: results[number][place].detach() for name, (number, place) in source.takes.items()}
             given.append({**its, **taken})
-            # A model that is called again leaves its running statistics as they are.
+            # A model that is called again must keep its running statistics.
             again = [(one, one.clone()) for name in source.again for one in self.models[name].buffers()]
             result = module(**given[-1])
             result = result if isinstance(result, tuple) else (result,)
@@ -95,16 +95,16 @@ def prove_turns(
     orders: Mapping[str, Sequence[int]],
     mapping: Any,
 ) -> StepProof:
-    """Make the same updates on both sides, in float64 and without dropout.
+    """Make the same updates on both sides, in float64 and without dropout, and compare them.
 
     Args:
-        torch_side: the original's, in float64, in training.
-        steps: for each, what each turn is given of what no other gives.
-        folder: where the written train_step.py is.
-        inputs: of train_step.
-        names: of the losses that it gives, in the order of their turns.
-        orders: of their axes in JAX.
-        mapping: of all models.
+        torch_side: the original's update, in float64, in training mode.
+        steps: for each step, each turn's inputs that come from no other turn.
+        folder: the folder of the written train_step.py.
+        inputs: the inputs of train_step.
+        names: the names of the losses that it returns, in the order of their turns.
+        orders: the inputs' axis orders in JAX.
+        mapping: the mapping of all models.
     """
     import jax
     from flax import nnx

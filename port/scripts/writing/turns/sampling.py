@@ -1,7 +1,7 @@
-"""Calls of a model in training that lead to no loss, as where a GAN's images are looked at: they move its statistics.
+"""Calls of a model in training mode for no loss, such as drawing a GAN's samples: they change its statistics.
 
-PyTorch's batch norm moves its running statistics with every call in training mode. Losses in training do not read
-these, but who samples in evaluation mode does, and they are saved: so such a call is taken over where it stands.
+PyTorch's batch norm updates its running statistics with every call in training mode. Training losses do not read
+them, but sampling in evaluation mode does, and they are saved: so such a call is written at the same point.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from port.scripts.writing.taken_statements import holds, names_loaded
 
 INPUTS = "inputs.safetensors"
 KEPT = "fixed.safetensors"
-"""Beside train.py: tensors that the original makes once, before its loop."""
+"""The file next to train.py with tensors that the original makes once, before its loop."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """A model that is called with a tensor from before the loop.
+    """A call of a model with a tensor from before the loop.
 
     Attributes:
         model: the script's name for it.
-        tensor: the variable that holds what it is given.
-        key: of that tensor among the watched inputs.
+        tensor: the variable that holds the input.
+        key: the tensor's key among the watched inputs.
         when: an expression of ``batch_number``, the epoch and ``args``; None is always.
-        where: the script's line, for people.
+        where: the script's line, for messages.
     """
 
     model: str
@@ -48,13 +48,13 @@ class Sampling:
 def samplings(
     observation: Observation, models: Mapping[str, Any], *, epoch: str, options: str | None
 ) -> tuple[list[Sampling], list[str]]:
-    """Those that are taken over, and what is said of the others.
+    """The calls that are written, and remarks on the others.
 
     Args:
-        observation: of the script.
+        observation: the script's observation.
         models: its modules, by name.
         epoch: the variable that counts the epochs.
-        options: the one that holds its options.
+        options: the variable that holds its options.
     """
     found: dict[str, Sampling] = {}
     remarks: dict[str, None] = {}
@@ -65,8 +65,8 @@ def samplings(
         made = _sampling(number, event, epoch, options)
         if made is None:
             remarks[
-                f"{where} calls {event['name']} in training, for no loss: its running statistics move with it there, "
-                "and not here; nnx.merge, the call, and what nnx.state gives of it, with train_step's state"
+                f"{where} calls {event['name']} in training mode for no loss, which updates its running statistics "
+                "there but not here; to do it here: nnx.merge, the call, and nnx.state, with train_step's state"
             ] = None
         else:
             found[where] = made
@@ -74,7 +74,7 @@ def samplings(
 
 
 def _beside(observation: Observation, models: Mapping[str, Any]) -> Sequence[tuple[int, Event]]:
-    """The calls that move statistics and lead to no loss, each with its step."""
+    """The calls that update statistics for no loss, each with its step."""
     steps = observation.steps
     used = {call["number"] for step in steps for e in step if e["event"] == "backward" for call in e["path"]}
     found = []
@@ -106,7 +106,7 @@ def _sampling(number: int, event: Event, epoch: str, options: str | None) -> Sam
 
 
 def _condition(where: Event, epoch: str, options: str | None) -> tuple[bool, str | None]:
-    """Whether it can be said when a line is run, and when: a test on what counts batches, epochs, and options."""
+    """Whether the condition of a line can be written, and the condition: a test on batch number, epoch and options."""
     tree = ast.parse(Path(where["file"]).read_text("utf-8"))
     loop = loop_over_batches(tree, where["line"])
     if loop is None:
@@ -128,7 +128,7 @@ def _is_plainly_at(statement: ast.stmt, where: Event) -> bool:
 
 
 MODULE = Template('''\
-"""What $script makes in training of tensors from before its loop, for no loss: it moves running statistics."""
+"""Calls of $script in training mode, for no loss, on tensors from before its loop: they update running statistics."""
 
 from __future__ import annotations
 
@@ -147,12 +147,12 @@ __all__ = ["fixed", "sampled"]
 
 
 def fixed(dtype: Any) -> dict[str, Any]:
-    """The tensors, as the original had drawn them when it was watched."""
+    """The tensors that the original drew when it was watched."""
     return {name: one.astype(dtype) for name, one in load_file(Path(__file__).with_name("$file")).items()}
 
 
 def sampled(graphdefs: Any, state: State, given: dict[str, Any], *, batch_number: int, $epoch: int, args: Any) -> State:
-    """The state behind what the original makes after an update."""
+    """The state after the calls that the original makes after an update."""
 $body
     return state
 
@@ -160,7 +160,7 @@ $functions''')
 FUNCTION = Template('''
 @partial(jax.jit, static_argnums=0, donate_argnums=1)
 def sample_$model(graphdefs: Any, state: State, given: jax.Array) -> tuple[State, jax.Array]:
-    """What $model gives in training: with the state, whose running statistics that moves."""
+    """Call $model in training mode; returns the state with updated running statistics, and the output."""
     params, rest = only(state.params, $models), only(state.rest, $models)
     model = nnx.merge(graphdefs[$turn], params, rest, copy=True)
     made = model.$model(given)
@@ -173,14 +173,14 @@ def sample_$model(graphdefs: Any, state: State, given: jax.Array) -> tuple[State
 def samples_source(
     found: Sequence[Sampling], script: str, epoch: str, turns: Mapping[str, int], models: Sequence[Sequence[str]]
 ) -> str:
-    """The source of samples.py, to be formatted.
+    """The unformatted source of samples.py.
 
     Args:
-        found: what is taken over.
+        found: the calls to write.
         script: the script's name.
         epoch: the variable that counts the epochs.
         turns: model → the turn that has it, counted from 0.
-        models: of each turn.
+        models: the models of each turn.
     """
     body = []
     for one in found:

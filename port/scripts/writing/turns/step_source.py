@@ -1,4 +1,4 @@
-"""The update of several optimizers in turn, as source: one pure step, with the state of all of them in one place."""
+"""Write the update of several optimizers in turn as source: one pure step, with one state for all of them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from port.scripts.writing.turns.order import Turn
 from port.scripts.writing.turns.torch_source import TurnSource
 
 MODULE = Template('''\
-"""One update of $script in JAX: $names, each in its turn.
+"""One update of $script in JAX: $names, each in turn.
 
-    turns = load()                                          # with the original's first weights
+    turns = load()                                          # with the original's initial weights
     graphdef, state = create(turns)
     $call
 
-What is computed before a step is in $files; the same in PyTorch, up to the losses, in torch_loss.py.
+The computation before a step is in $files; the same in PyTorch, up to the losses, in torch_loss.py.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class State(NamedTuple):
 
 
 class Models(nnx.Module):
-    """Each model once, by the original's name for it."""
+    """Each model once, by its name in the original."""
 
     def __init__(self, turns: Sequence[Any]) -> None:
         $turns = turns
@@ -51,7 +51,7 @@ $models
 
 $makers
 def load(**options: Any) -> tuple[$classes]:
-    """What is computed in each turn, with the original's first weights; ``options`` are the constructors'."""
+    """The modules of all turns, with the original's initial weights; ``options`` go to the constructors."""
     return $loads
 
 
@@ -68,7 +68,7 @@ $first
 
 @partial(jax.jit, static_argnums=0, donate_argnums=1)
 def train_step(graphdefs: Any, state: State, $parameters) -> tuple[State, dict[str, jax.Array]]:
-    """One update of each: the state behind them, and the losses before each."""
+    """One update of each: the state after them, and the losses before each."""
     params, rest, opt_state = state.params, state.rest, dict(state.opt_state)
 
 $body
@@ -81,7 +81,7 @@ def only(state: Any, names: Sequence[str]) -> Any:
 
 
 def joined(state: Any, part: Any) -> Any:
-    """A state with a part of it as it is now."""
+    """A state with one part replaced."""
     return nnx.State({**state, **part})
 ''')
 MAKER = Template('''
@@ -114,9 +114,9 @@ class OptimizerFacts:
     """One of the optimizers.
 
     Attributes:
-        name: the script's.
-        optax: what `port.optax_source` gives.
-        words: what it is, for a docstring.
+        name: the script's name for it.
+        optax: the result of `port.optax_source`.
+        words: its description, for a docstring.
         made: the original's line.
         roots: the models that it trains.
     """
@@ -130,17 +130,17 @@ class OptimizerFacts:
 
 @dataclass(frozen=True)
 class TurnsFacts:
-    """What the source says.
+    """The facts from which the source is written.
 
     Attributes:
         script: the original's name.
-        turns: in their order.
-        sources: of each, its module.
-        optimizers: in the order in which they step.
+        turns: the turns, in order.
+        sources: each turn's module.
+        optimizers: the optimizers, in the order in which they step.
         holders: model → the turn from which it is taken, counted from 0.
         places: optimizer → the original's line that steps it.
-        moved: a turn and an input that an earlier one gives → the transpose between both, as source; none where there
-            is none.
+        moved: a turn and an input that an earlier one returns → the transpose between the two, as source; missing if
+            there is none.
     """
 
     script: str
@@ -153,7 +153,7 @@ class TurnsFacts:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """What train_step is given."""
+        """The inputs of train_step."""
         return tuple(dict.fromkeys(one for source in self.sources for one in source.inputs if one not in source.takes))
 
     @property
@@ -176,12 +176,12 @@ class TurnsFacts:
 
 
 def turns_call(facts: TurnsFacts) -> str:
-    """A call of train_step, as one writes it."""
+    """A call of train_step, as source."""
     return f"state, losses = train_step(graphdef, {', '.join(['state', *facts.inputs])})"
 
 
 def turns_step_source(facts: TurnsFacts) -> str:
-    """The source of train_step.py, to be formatted."""
+    """The unformatted source of train_step.py."""
     parts = {one.name: optimizer_lines(one.optax) for one in facts.optimizers}
     imports = [line for lines, _ in parts.values() for line in lines]
     makers = [

@@ -1,4 +1,4 @@
-"""Each turn as a torch module: what the script computes of a batch, up to the losses whose gradients are taken then."""
+"""Write each turn as a torch module: the computation from a batch to the losses that the turn differentiates."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class TurnSource:
     """A turn's torch module.
 
     Attributes:
-        name: of its class.
-        inputs: names of what it is given: parts of a batch, what the script makes in its loop, earlier turns' values.
-        told: where each input is from, as the account says it.
+        name: the class's name.
+        inputs: the names of its inputs: parts of a batch, values that the script makes in its loop, earlier outputs.
+        descriptions: where each input comes from, as described in the observation.
         modules: names of the script's modules that its constructor takes.
-        losses: the script's names for what it gives first.
-        gives: names of what later turns take of it, which it gives behind the losses.
-        takes: its inputs that an earlier turn gives, with that turn and the place among what it gives.
-        again: the models that an earlier turn has called with the same.
+        losses: the script's names for the losses, its first outputs.
+        gives: names of its outputs after the losses, which later turns take.
+        takes: the inputs that come from an earlier turn, with that turn and the index among its outputs.
+        again: the models that an earlier turn has called with the same arguments.
         varying: numbers that are inputs.
-        given: model → the input that it is called with, where it is called with one alone.
+        given: model → the input that it is called with, if it is the only one.
     """
 
     name: str
     inputs: tuple[str, ...]
-    told: dict[str, dict[str, Any]]
+    descriptions: dict[str, dict[str, Any]]
     modules: tuple[str, ...]
     losses: tuple[str, ...]
     gives: tuple[str, ...]
@@ -46,18 +46,18 @@ class TurnSource:
 def turn_sources(
     turns: Sequence[Turn], steps: Sequence[Sequence[TurnPath]], script: str
 ) -> tuple[str, list[TurnSource]]:
-    """The text of a file with a class for each turn, and what these are.
+    """The text of a file with a class for each turn, and the description of each class.
 
     Args:
-        turns: of the script.
-        steps: for each watched step, its turns' paths.
+        turns: the script's turns.
+        steps: the turns' paths of each watched step.
         script: the script's name.
 
     Raises:
-        UsageError: a call has an argument that no source says.
+        UsageError: an argument of a call has no source form.
     """
     wanted = [one for path in steps[0] for one in path.carried]
-    places: dict[CarriedTensor, int] = {}  # an earlier turn's value → where among all that it gives
+    places: dict[CarriedTensor, int] = {}  # an earlier turn's value → its index among that turn's outputs
     classes, sources = [], []
     for number, path in enumerate(steps[0]):
         varying = varying_numbers([step[number].path for step in steps])
@@ -66,13 +66,13 @@ def turn_sources(
         places.update({one: len(source.losses) + place for place, one in enumerate(given)})
         classes.append(text)
         sources.append(source)
-    head = f'"""What {script} computes of a batch, turn by turn, up to its losses: written by port script."""'
+    head = f'"""The computation of {script}, turn by turn, from a batch to its losses: written by port script."""'
     imports = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F"
     return "\n\n".join([head, imports, *("\n" + one for one in classes)]) + "\n", sources
 
 
 def turn_inputs(path: TurnPath, varying: Varying) -> dict[str, torch.Tensor]:
-    """What a turn's module is given in a step; of what earlier turns give there is only the name."""
+    """The inputs of a turn's module in a step, except those that earlier turns return."""
     writer = PathWriter(path.path, varying, path.losses)
     writer.statements()
     return writer.inputs
@@ -91,13 +91,13 @@ def _turn(
     lines = writer.statements()
     losses = tuple(writer.name(call) for call in path.losses)
     gives = tuple(writer.part(one.call, one.output) for one in given)
-    told = {name: writer.told.get(name, {}) for name in writer.inputs}
+    told = {name: writer.descriptions.get(name, {}) for name in writer.inputs}
     name = f"Turn{number + 1}"
     modules = tuple(writer.modules)
     text = "\n".join(
         [
             f"class {name}(nn.Module):",
-            f'    """What {script} computes before {" and ".join(turn.trains)} steps."""',
+            f'    """The computation of {script} before {" and ".join(turn.trains)} steps."""',
             "",
             f"    def __init__(self, {', '.join(modules)}):",
             "        super().__init__()",

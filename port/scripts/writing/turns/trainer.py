@@ -1,4 +1,4 @@
-"""Writes train.py around an update of several optimizers in turn, with what the script's loop makes besides."""
+"""Write train.py around an update of several optimizers in turn, with the other work of the script's loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from port.translation.codegen.emit import formatted
 
 
 def turns_result(watched: WatchedScript) -> dict[str, Any]:
-    """Write the update and the trainer around it; gives what came of it, as ``written.json`` has it."""
+    """Write the update and the trainer around it; returns the result for ``written.json``."""
     written = write_turns(watched)
     no_trainer, left = trainer_or_reason(partial(write_turns_trainer, watched, written), watched.observation)
     return {
@@ -32,18 +32,18 @@ def turns_result(watched: WatchedScript) -> dict[str, Any]:
 
 
 def write_turns_trainer(watched: WatchedScript, written: WrittenTurns) -> list[str]:
-    """Write train.py and original.py; returns what a person has to know of them.
+    """Write train.py and original.py; returns remarks for the user.
 
     Raises:
-        UsageError: the script's loop is not plain, or its models draw dropout.
+        UsageError: the script's loop is too complex, or its models draw dropout.
     """
     facts, models = written.facts, written.models
     if models.draws:
         raise UsageError(
-            "its models draw dropout, which the two sides do not share where several optimizers step in turn: write "
-            "the loop around train_step"
+            "its models draw dropout, whose masks the two sides cannot share when several optimizers step in turn: "
+            "write the loop around train_step"
         )
-    told = {name: one for source in reversed(facts.sources) for name, one in source.told.items()}
+    told = {name: one for source in reversed(facts.sources) for name, one in source.descriptions.items()}
     modules = tuple(dict.fromkeys(name for source in facts.sources for name in source.modules))
     source = LossSource("", facts.inputs, modules, tuple(told[name] for name in facts.inputs))
     last = facts.turns[-1].updates[-1][0]
@@ -61,7 +61,7 @@ def write_turns_trainer(watched: WatchedScript, written: WrittenTurns) -> list[s
 
 
 def _sample(watched: WatchedScript, written: WrittenTurns, epoch: str, options: str | None) -> tuple[bool, list[str]]:
-    """Write samples.py and the tensors that it takes, where models are called in training for no loss."""
+    """Write samples.py and its tensors, if models are called in training mode for no loss."""
     from safetensors.numpy import load_file, save_file
 
     folder, copies = watched.folder, watched.capture.copies
@@ -73,7 +73,7 @@ def _sample(watched: WatchedScript, written: WrittenTurns, epoch: str, options: 
     for one in found:
         order = written.models.order_of(one.model, arrays[one.key].ndim) if one.key in arrays else None
         if order is None or one.model not in written.models.holders:
-            return False, [*remarks, f"{one.where} moves running statistics, for no loss, and is not taken over"]
+            return False, [*remarks, f"{one.where} updates running statistics for no loss, and is left out"]
         tensors[one.tensor] = np.ascontiguousarray(arrays[one.key].transpose(order))
     if not found:
         return False, remarks
@@ -82,4 +82,4 @@ def _sample(watched: WatchedScript, written: WrittenTurns, epoch: str, options: 
     models = [[name for name in source.modules if name in holders] for source in facts.sources]
     (folder / "samples.py").write_text(formatted(samples_source(found, facts.script, epoch, holders, models)), "utf-8")
     names = ", ".join(dict.fromkeys(one.tensor for one in found))
-    return True, [*remarks, f"{names}: as the original had made it when it was watched, in {KEPT}"]
+    return True, [*remarks, f"{names}: the values that the original made when it was watched, in {KEPT}"]

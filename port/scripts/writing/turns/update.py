@@ -1,4 +1,4 @@
-"""Writes the update of an observed script whose optimizers step in turn, where it can be written, and proves it."""
+"""Write the update of an observed script whose optimizers step in turn, if possible, and prove it."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from port.translation.codegen.emit import formatted
 
 @dataclass(frozen=True)
 class WrittenTurns:
-    """What was written.
+    """The written update.
 
     Attributes:
-        proof: of it.
-        facts: what train_step.py says.
-        calls: those of the first step, by number.
+        proof: the proof of the update.
+        facts: the facts from which train_step.py is written.
+        calls: the calls of the first step, by number.
         models: the turns in Flax.
-        updates_per_epoch: where a schedule counts them.
+        updates_per_epoch: the number of updates per epoch, if a schedule needs it.
     """
 
     proof: StepProof
@@ -68,7 +68,7 @@ def write_turns(watched: WatchedScript) -> WrittenTurns:
         watched: the script.
 
     Raises:
-        UsageError: it cannot be written, or what is written is not what was seen; says the line.
+        UsageError: it cannot be written, or the result differs from what was seen; the message names the line.
     """
 
     assert watched.capture.copies is not None
@@ -111,10 +111,10 @@ def write_turns(watched: WatchedScript) -> WrittenTurns:
 
 
 def _steps(observation: Observation, paths: Sequence[LossPath]) -> list[list[LossPath]]:
-    """The paths to the losses of each whole step, with constants said as such.
+    """The paths to the losses of each complete step, with constants folded.
 
     Raises:
-        UsageError: they are not the same in all steps.
+        UsageError: they differ between steps.
     """
     by_iteration: dict[int, list[LossPath]] = {}
     for path in paths:
@@ -123,8 +123,9 @@ def _steps(observation: Observation, paths: Sequence[LossPath]) -> list[list[Los
     kinds = [[tuple(call.name for call in path.calls) for path in step] for step in steps]
     if any(one != kinds[0] for one in kinds):
         raise UsageError(
-            "the losses are not computed alike in all watched steps, as where one model is trained several times for "
-            "each step of another: write one function for each optimizer's update, and call them as the script does"
+            "the losses are not computed in the same way in all watched steps, perhaps because one model is trained "
+            "several times for each step of another: write one function for each optimizer's update, and call them as "
+            "the script does"
         )
     same = [with_common_numbers(with_constants(place)) for place in zip(*steps, strict=True)]
     return [list(step) for step in zip(*same, strict=True)]
@@ -134,7 +135,7 @@ def _roots(turns: Sequence[Turn]) -> dict[str, tuple[str, ...]]:
     """The models that each optimizer trains.
 
     Raises:
-        UsageError: two train parts of the same.
+        UsageError: two train parts of the same model.
     """
     found = {name: tuple(event["roots"]) for turn in turns for name, event in turn.updates}
     held = [root for roots in found.values() for root in roots]
@@ -175,15 +176,15 @@ def _torch_side(
 
 
 def _constructed(cls: type[torch.nn.Module], names: Sequence[str], copies: Copies) -> torch.nn.Module:
-    """A turn with models that are constructed once more."""
+    """Construct a turn's module with freshly constructed models."""
     return cls(*(copies.constructors[name]() for name in names))
 
 
 def _clipping(name: str, observation: Observation, optimizer: torch.optim.Optimizer, roots: Sequence[str]) -> Clipping:
-    """How the gradients that an optimizer takes are clipped.
+    """How an optimizer's gradients are clipped.
 
     Raises:
-        UsageError: a part of it is clipped, or it is clipped twice.
+        UsageError: only a part of them is clipped, or they are clipped twice.
     """
     events: list[Event] = []
     for event in observation.steps[0]:
@@ -195,7 +196,7 @@ def _clipping(name: str, observation: Observation, optimizer: torch.optim.Optimi
     (event, *more) = events
     if more or event["count"] != len(parameters) or set(event["of"]) != set(roots):
         raise UsageError(
-            f"{place_of(events[-1]['where'])} clips other gradients than those that {name} takes, or again"
+            f"{place_of(events[-1]['where'])} clips gradients other than those that {name} uses, or clips them twice"
         )
     return clipping_of(event, parameters)
 
@@ -224,7 +225,7 @@ def _optimizer(
     )
     words = " | ".join(dict.fromkeys(group_options(group["options"]) for group in event["groups"]))
     made = (event["constructed"] or {}).get("where")
-    where = f"{Path(made['file']).name}:{made['line']}" if made else "no line of the script's own"
+    where = f"{Path(made['file']).name}:{made['line']}" if made else "no line of the script"
     return OptimizerFacts(name, source, f"{event['kind'].rpartition('.')[2]}, {words}.", where, roots)
 
 
@@ -234,13 +235,13 @@ def _check_replayed(
     steps: Sequence[Sequence[TurnPath]],
     observation: Observation,
 ) -> list[dict[str, torch.Tensor]]:
-    """Whether these turns, made on copies, give the losses that the script had in all watched steps.
+    """Check that these turns, run on copies, give the script's losses in all watched steps.
 
     Returns:
-        what each turn is given in the first step.
+        each turn's inputs in the first step.
 
     Raises:
-        UsageError: they give others.
+        UsageError: the losses differ.
     """
     twin = copy.deepcopy(side)
     examples: list[dict[str, torch.Tensor]] = []
@@ -253,7 +254,7 @@ def _check_replayed(
             if not draws and not is_replayed(ours, theirs):
                 wheres = [event["where"] for event in observation.steps[number] if event["event"] == "backward"]
                 raise UsageError(
-                    f"made again, the updates that were seen give the loss {ours:.6g} of {place_of(wheres[place])} in "
-                    f"step {number}, and the script's was {theirs:.6g}: something between them was not seen"
+                    f"repeating the watched updates gives the loss {ours:.6g} at {place_of(wheres[place])} in step "
+                    f"{number}, but the script's loss was {theirs:.6g}: something between them was not seen"
                 )
     return examples

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from port.translation.frontend.python_random import again
+from port.translation.structure.init_inference.repeated import in_rows, varying
 from port.translation.structure.init_inference.shadows import has_storage
 from port.translation.structure.init_inference.stories import (
     Fixed,
@@ -79,7 +80,7 @@ def starts_of(construct: Callable[[], Any]) -> dict[str, Start]:
         with again(seed), Watch().watching() as watch:
             module = construct()
         made.append({name: _seen(watch, tensor) for name, tensor in _named(module)})
-        del module
+        del module, watch  # of a large table it holds a number for each element
     one, other = made
     starts = {name: _start(seen, other.get(name)) for name, seen in one.items()}
     return _with_copies(starts, {name: seen.drawn for name, seen in one.items()})
@@ -127,7 +128,7 @@ def _seen(watch: Any, tensor: Any) -> _Seen:
     if isinstance(read, int):
         stories, labels = [shadows.stories[read]], np.broadcast_to(np.int64(0), tensor.shape)
     else:
-        found, labels = numbered(np.asarray(read))
+        found, labels = numbered(in_rows(np.asarray(read)))
         stories = [shadows.stories[label] for label in found]
     drawn = frozenset().union(*map(events, stories)) if stories else frozenset()
     values = _values(shadows.numbers(tensor), stories, labels, tensor)
@@ -166,7 +167,8 @@ def _start(one: _Seen, other: _Seen | None) -> Start:
     if len(one.stories) == 1 and len(other.stories) == 1:
         stories = [_agreed(one, other, one.stories[0], other.stories[0], ...)]
         return Start(tuple(stories), np.broadcast_to(np.int32(0), one.values.shape), one.values)
-    codes, places = numbered(one.labels * len(other.stories) + other.labels)
+    both = varying(one.labels) * len(other.stories) + varying(other.labels)
+    codes, places = numbered(np.broadcast_to(both, one.labels.shape))
     pairs = [divmod(int(code), len(other.stories)) for code in codes]
     stories = [
         _agreed(one, other, one.stories[mine], other.stories[theirs], places == number)
@@ -184,26 +186,28 @@ def numbered(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Args:
         labels: whole numbers, none below 0, in any shape.
     """
-    if labels.max(initial=0) > labels.size:
-        found, places = np.unique(labels, return_inverse=True)
-        return found, places.reshape(labels.shape)
-    found = np.flatnonzero(np.bincount(labels.ravel()))
-    places = np.zeros(labels.max(initial=0) + 1, np.int32)
+    few = varying(labels)
+    if few.max(initial=0) > few.size:
+        found, places = np.unique(few, return_inverse=True)
+        return found, np.broadcast_to(places.reshape(few.shape), labels.shape)
+    found = np.flatnonzero(np.bincount(few.ravel()))
+    places = np.zeros(few.max(initial=0) + 1, np.int32)
     places[found] = np.arange(len(found))
-    return found, places[labels]
+    return found, np.broadcast_to(places[few], labels.shape)
 
 
 def merged(stories: list[Story], labels: np.ndarray) -> tuple[tuple[Story, ...], np.ndarray]:
     """Stories that are alike as one: the distinct ones that are there, and each element's number among them."""
     distinct: list[Story] = []
     numbers = np.zeros(len(stories), np.int32)
-    for number in np.flatnonzero(np.bincount(labels.ravel())):
+    few = varying(labels)
+    for number in np.flatnonzero(np.bincount(few.ravel())):
         story = stories[number]
         known = next((n for n, before in enumerate(distinct) if alike(before, story)), None)
         if known is None:
             distinct.append(story)
         numbers[number] = len(distinct) - 1 if known is None else known
-    return tuple(distinct), numbers[labels]
+    return tuple(distinct), np.broadcast_to(numbers[few], labels.shape)
 
 
 def _agreed(one: _Seen, other: _Seen, mine: Story, theirs: Story, where: Any) -> Story:

@@ -15,6 +15,7 @@ from port.pairs.registry import resolve
 from port.pairs.twin import build_twin, twin_pair
 from port.parity.sides.copies import copied
 from port.translation.structure.init_inference.constructions import Start, merged, seen_starts, unsaid
+from port.translation.structure.init_inference.repeated import varying
 from port.translation.structure.init_inference.stories import Fixed, Foreign, Unsaid, alike, is_matrix
 from port.translation.structure.init_inference.watching import Watch
 
@@ -67,6 +68,10 @@ def _moved(entry: Entry, starts: list[Start]) -> Iterator[tuple[str, Start]]:
         for target, shape in zip(entry.targets, shapes, strict=True):
             zeros = np.broadcast_to(np.int32(0), shape.shape)
             yield target, Start(first.stories, zeros, zeros)
+        return
+    if not entry.moves and len(starts) == 1:
+        axis = 0 if first.labels.ndim and len(first.labels) > 1 else None
+        yield entry.targets[0], Start(*merged([*first.stories], first.labels), first.values, (), axis)
         return
     sizes = [start.labels.size for start in starts]
     begins = np.cumsum([0, *sizes])
@@ -124,7 +129,7 @@ def _is_usual(start: Start, usual: Start | None) -> bool:
         return alike(start.only, usual.only)
     if start.labels.shape != usual.labels.shape:
         return False
-    pairs = np.unique(start.labels * len(usual.stories) + usual.labels)
+    pairs = np.unique(varying(start.labels) * len(usual.stories) + varying(usual.labels))
     return all(
         alike(start.stories[code // len(usual.stories)], usual.stories[code % len(usual.stories)]) for code in pairs
     )

@@ -17,6 +17,7 @@ from port.translation.structure.init_inference.constructions import Start
 from port.translation.structure.init_inference.numbers import is_short
 from port.translation.structure.init_inference.operator_expressions import operator_expression
 from port.translation.structure.init_inference.regions import boxes_of, index_of
+from port.translation.structure.init_inference.repeated import varying
 from port.translation.structure.init_inference.stories import Draw, Elementwise, Fixed, Number, Story, Unsaid, is_matrix
 
 # Scale and mode of jax's variance_scaling, and the gains of torch.nn.init's that they stand for.
@@ -67,7 +68,7 @@ class Writer:
 
     def in_parts(self, start: Start, name: str) -> syntax.Expr | None:
         """One for most of the elements, and others for regions."""
-        counts = np.bincount(start.labels.ravel(), minlength=len(start.stories))
+        counts = np.bincount(varying(start.labels).ravel(), minlength=len(start.stories))
         each_alone = [
             isinstance(story, Number | Draw | Elementwise) and not is_matrix(story) for story in start.stories
         ]
@@ -75,11 +76,10 @@ class Writer:
         made = code("nnx.initializers.constant(n)", n=0.0)
         regions: list[syntax.Expr] = []
         for number, story in enumerate(start.stories):
-            where = start.labels == number
             if number == base:
                 made = self._of(story, start, start.labels.shape, name) or made
                 continue
-            boxes = boxes_of(where)
+            boxes = boxes_of(start.labels == number)
             if boxes is None:
                 return None
             for box in boxes:

@@ -46,12 +46,12 @@ def test_functions_take_what_python_says_that_they_take(room: str) -> None:
             parameters = inspect.signature(function).parameters.values()
             starred = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
             assert found == [each.name for each in parameters if each.kind not in starred], one.name
-            assert one.summary == (inspect.getdoc(function) or "").partition("\n")[0], one.name
+            assert one.summary == " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split()), one.name
 
 
 def test_a_docstrings_parts_are_told_apart() -> None:
     load = next(one for one in ROOM["port"].names if one.short == "load")
-    assert load.summary == "Fill a module with weights, in place."
+    assert load.summary == "Load weights into a module, in place."
     assert [each.title for each in load.described] == ["Parameters", "Returns", "Raises"]
     parameters, _, errors = load.described
     assert [name for name, _, _ in parameters.rows][:2] == ["module", "source"]

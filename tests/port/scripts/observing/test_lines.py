@@ -101,7 +101,7 @@ def test_a_package_that_trains_has_a_loop(name: str, tmp_path: Path, monkeypatch
     names: dict[str, Any] = {}
     exec(compile(PACKAGE, str(file), "exec"), names)
     names[name](lines.adopt_the_loop)
-    assert lines.is_told(str(file)) == (name in ("fit", "step"))
+    assert lines.is_reported(str(file)) == (name in ("fit", "step"))
 
 
 def test_a_statement_over_several_lines(tmp_path: Path) -> None:

@@ -60,5 +60,5 @@ def test_lines_are_found_in_a_script_that_grew() -> None:
     lines = LinesOfLoop("a.py", {3: "x = draw()"}, {4: "evaluate()"})
     assert LinesOfLoop.from_data(lines.as_data()) == lines
     assert lines.found_in(["", "", "# more", "x = draw()", "    evaluate()"]) == ({4}, {5})
-    with pytest.raises(UsageError, match=r"has no line `x = draw\(\)` any more"):
+    with pytest.raises(UsageError, match=r"no longer has the line `x = draw\(\)`"):
         lines.found_in(["x = draw()", "x = draw()", "", "evaluate()"])

@@ -181,4 +181,4 @@ def test_a_script_without_the_lines_is_refused(ahead: Both, tmp_path: Path) -> N
         text=True,
         check=False,
     )
-    assert done.returncode == 2 and "has no line `inputs, targets = draw(values[:80])` any more" in done.stderr
+    assert done.returncode == 2 and "no longer has the line `inputs, targets = draw(values[:80])`" in done.stderr

@@ -148,7 +148,7 @@ def test_what_a_function_is_given(case: str) -> None:
 
 @pytest.mark.parametrize("case", NOT_SAID)
 def test_what_is_not_seen(case: str) -> None:
-    with pytest.raises(UsageError, match="is not seen where it is called"):
+    with pytest.raises(UsageError, match="is not visible where it is called"):
         in_a_function(*NOT_SAID[case])
 
 
@@ -177,7 +177,7 @@ def test_what_an_object_holds(case: str, tmp_path: Path) -> None:
     try:
         _, _, epochs = found(source, "for batch in loader", "Trainer.one", str(tmp_path / "train.py"))
     except UsageError as error:
-        assert not is_seen and "is not seen where it is called" in str(error)
+        assert not is_seen and "is not visible where it is called" in str(error)
         return
     said = "range(1, int(total) * 2)" if case == "computed" else "range(1, total * 2)"
     assert is_seen and ast.unparse(epochs.iterated) == said
@@ -207,7 +207,7 @@ def test_a_function_further_down_is_compiled() -> None:
 def test_a_packages_loop_is_named() -> None:
     """The line at which the batches come, as the script has it, is the one that hands the loop over."""
     source = "def main():\n    loader = DataLoader(data)\n    trainer.fit(model, loader)\n"
-    with pytest.raises(UsageError, match=r"line 3, `trainer\.fit\(model, loader\)`, goes .* not the script's own"):
+    with pytest.raises(UsageError, match=r"line 3, `trainer\.fit\(model, loader\)`, runs .* outside the script"):
         found(source, "trainer.fit", "main")
 
 

@@ -21,7 +21,7 @@ def call(number: int, name: str, *args: object, **more: object) -> Computation:
 
 
 def tensor(call: int | None = None, value: torch.Tensor | None = None, **more: Any) -> PathTensor:
-    return PathTensor(more.pop("told", {}), call, value=value, **{"variable": None, **more})
+    return PathTensor(more.pop("description", {}), call, value=value, **{"variable": None, **more})
 
 
 def step(first: int, hidden: PathTensor, *, through: str = "detach") -> LossPath:
@@ -53,10 +53,10 @@ def test_what_makes_a_batch_is_an_input() -> None:
 
 
 def test_what_is_made_like_a_parameter_is_none() -> None:
-    zeros = call(1, "torch.Tensor.new_zeros", tensor(told={"parameter": "model.weight"}), 4)
+    zeros = call(1, "torch.Tensor.new_zeros", tensor(description={"parameter": "model.weight"}), 4)
     model = call(2, "model", tensor(1, HIDDEN), has_parameters=True)
     assert names(followed(LossPath(0, [zeros, model], 0.0))) == ["model"]
-    scaled = call(1, "torch.Tensor.mul", tensor(told={"parameter": "model.weight"}), 4)
+    scaled = call(1, "torch.Tensor.mul", tensor(description={"parameter": "model.weight"}), 4)
     assert names(followed(LossPath(0, [scaled, model], 0.0))) == ["torch.Tensor.mul", "model"]
 
 
@@ -69,7 +69,7 @@ def test_what_flattens_the_words_behind_is_followed() -> None:
 
 
 def test_a_state_is_an_argument_and_a_result() -> None:
-    later = tensor(None, HIDDEN, told={"carried": "h"}, origin=(4, "1"))
+    later = tensor(None, HIDDEN, description={"carried": "h"}, origin=(4, "1"))
     paths = with_states([followed(step(1, tensor(None, HIDDEN))), followed(step(11, later))])
     assert [path.goes_on for path in paths] == [False, True]
     assert list(paths[0].states.values()) == [(4, "1")] and list(paths[1].states.values()) == [(14, "1")]
@@ -80,10 +80,10 @@ def test_a_state_is_an_argument_and_a_result() -> None:
 
 
 def test_a_state_that_is_changed_on_the_way_is_none() -> None:
-    later = tensor(None, HIDDEN, told={"carried": "h"}, origin=(4, "1"))
+    later = tensor(None, HIDDEN, description={"carried": "h"}, origin=(4, "1"))
     paths = with_states([followed(step(1, tensor(None, HIDDEN))), followed(step(11, later, through="mul"))])
     assert not any(path.states for path in paths)
-    assert all("state" not in one.told for path in paths for call in path.calls for one in given_in(call.live))
+    assert all("state" not in one.description for path in paths for call in path.calls for one in given_in(call.live))
 
 
 def test_a_part_has_the_name_of_its_variable() -> None:
@@ -91,7 +91,7 @@ def test_a_part_has_the_name_of_its_variable() -> None:
 
 
 def test_what_is_counted_along_a_batch_is_followed() -> None:
-    model = call(1, "model", tensor(None, WORDS, told={"batch": "loader", "part": "0"}), has_parameters=True)
+    model = call(1, "model", tensor(None, WORDS, description={"batch": "loader", "part": "0"}), has_parameters=True)
     counted = call(2, "torch.arange", 3)
     loss = call(3, "criterion", tensor(1), tensor(2, torch.arange(3)))
     calls = [model, counted, loss]

@@ -21,6 +21,6 @@ def test_lightning_hides_the_epochs(tmp_path: Path) -> None:
     shutil.copy(TRAINERS / "lightning_module.py", tmp_path)
     written = write_script(Script(str(tmp_path / "lightning_module.py")), tmp_path / "train_jax")
     assert written.status is Status.AGREE and len(written.losses) == 4, written.reasons
-    assert "`trainer.fit(model, train_loader, test_loader)`, goes through the epochs in a loop" in written.no_trainer
+    assert "`trainer.fit(model, train_loader, test_loader)`, runs the epochs in a loop" in written.no_trainer
     source = (tmp_path / "train_jax" / "train_step.py").read_text()
     assert "clip_by_torch_norm(1.0)" in source and "gamma=0.5), 5)" in source

@@ -10,7 +10,7 @@ from port.scripts.writing.lengths_seen import remarks_on_lengths
 def test_each_batch_has_another_length() -> None:
     batches = [{"text": torch.zeros(length), "label": torch.zeros(4)} for length in (31, 25, 40, 25)]
     (said,) = remarks_on_lengths(batches)
-    assert said.startswith("text: another length in each batch")
+    assert said.startswith("text: the length differs in each batch")
 
 
 def test_a_smaller_last_batch_is_none() -> None:

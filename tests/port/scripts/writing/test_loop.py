@@ -70,7 +70,7 @@ def test_epochs_and_when_it_evaluates(source: str, tmp_path: Path) -> None:
 
 
 def test_another_loop_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="goes through the epochs otherwise than by"):
+    with pytest.raises(UsageError, match="does not loop over the epochs with"):
         read(WHILE, tmp_path)
 
 

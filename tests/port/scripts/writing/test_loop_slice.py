@@ -93,7 +93,7 @@ def test_a_plan_of_evaluations_and_updates() -> None:
 
 def test_a_loop_whose_course_depends_on_what_is_found_is_refused() -> None:
     text = SCRIPT.replace("    if iter_num > 3:", "    if losses < 0.1:")
-    with pytest.raises(UsageError, match="line 8 gives losses, on which the loop's course depends"):
+    with pytest.raises(UsageError, match="line 8 sets losses, on which the loop's control flow depends"):
         sliced(text, {"losses =": "'evaluation', None", "optimizer.step": "'update', None"})
 
 
@@ -120,5 +120,5 @@ def test_a_bar_is_not_shown_once_more(iterated: str, said: str) -> None:
 
 
 def test_an_expression_over_batches_is_refused() -> None:
-    with pytest.raises(UsageError, match="goes through the batches within an expression"):
+    with pytest.raises(UsageError, match="loops over the batches within an expression"):
         statement_at(ast.parse("losses = [model(one) for one in batches]").body, 1)

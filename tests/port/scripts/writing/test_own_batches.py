@@ -71,7 +71,7 @@ def test_batches_that_need_the_epoch_are_refused() -> None:
 
 
 def test_a_line_in_no_loop_is_refused() -> None:
-    with pytest.raises(UsageError, match="is in no `for` of the script's own"):
+    with pytest.raises(UsageError, match="is in no `for` of the script"):
         read(SCRIPT, 2, "source")
 
 

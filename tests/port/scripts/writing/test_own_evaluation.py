@@ -173,7 +173,7 @@ return (total.item() / seen, 100.0 * right / seen)"""
         ("seen += labels.size(0)", "seen += logits.size(0)", "reads .*model"),
         ("math.exp", "scipy.exp", "reads scipy"),
         ("    test_loss,", "    evaluate(model, test_loader, device)\n    test_loss,", "called at 2 places"),
-        ("in loader:", "in batches_of(loader):", "otherwise than by a loader's name"),
+        ("in loader:", "in batches_of(loader):", "does not loop over the evaluation's batches by a loader's name"),
         (
             "right += (log",
             "for _ in range(2): right += (logits.argmax(1) == labels).sum().item(); right += (log",

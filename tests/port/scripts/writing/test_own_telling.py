@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from port.scripts.writing.own_telling import OwnTelling, UpdateLines, WrittenEvaluation, own_telling
-from port.scripts.writing.told_statements import WrittenNames
+from port.scripts.writing.reported_statements import WrittenNames
 
 AMONG = """
 for epoch in range(args.epochs):

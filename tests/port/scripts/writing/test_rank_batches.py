@@ -52,11 +52,11 @@ def test_why_there_is_nothing_is_said(session: Any, monkeypatch: pytest.MonkeyPa
     capture: Any = SimpleNamespace(paths=[SimpleNamespace(calls=3)])  # no path
     assert leaves_it_to_the_first(session, capture)
     session.at_end()
-    with pytest.raises(UsageError, match=r"what process 1 was given cannot be read: .*Error: "):
+    with pytest.raises(UsageError, match=r"the inputs of process 1 cannot be read: .*Error: "):
         of_all_ranks(session.folder.parent, RankInputs([], []))
 
 
 def test_a_process_that_leaves_nothing(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rank_batches, "WAIT_SECONDS", 0.1)
-    with pytest.raises(UsageError, match=r"process 1 has not left what it was given within 0\.1 s"):
+    with pytest.raises(UsageError, match=r"process 1 did not save its inputs within 0\.1 s"):
         of_all_ranks(session.folder.parent, RankInputs([], []))

@@ -70,7 +70,7 @@ REFUSED = {
         "the rate depends on group",
     ),
     "changed in a function": (IN_FUNCTION.replace('["lr"] = lr', '["lr"] *= lr'), "changes the rate in a function"),
-    "in no line": (IN_FUNCTION.replace("    adjust(", "    other("), "is set in no line of the loop's own"),
+    "in no line": (IN_FUNCTION.replace("    adjust(", "    other("), "is set in no line of the loop itself"),
     "twice": (SCRIPT.replace("    optimizer.step()", '    group["lr"] = 2'), "is set at line"),
 }
 

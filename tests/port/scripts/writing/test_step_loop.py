@@ -101,13 +101,13 @@ REFUSED = {
     ),
     "an end that depends on the loss": (
         f"{ACCUMULATED}    if loss < 1e-3:\n        break\n",
-        "gives loss, on which the loop's course depends",
+        "sets loss, on which the loop's control flow depends",
     ),
     "a model that is called elsewhere": (
         ACCUMULATED.replace("F.mse_loss(model(points[i]), target[i])", "loss_of(points[i], target[i])").replace(
             "for it in", f"{HELPER}for it in"
         ),
-        "calls the model elsewhere than in the loop over the steps",
+        "calls the model outside the loop over the steps",
     ),
 }
 

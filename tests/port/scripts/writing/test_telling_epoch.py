@@ -43,14 +43,14 @@ def test_what_it_is_told(case: str) -> None:
     source = LOOP.replace(before, after)
     line = 2 if "function" in case else 5
     if expected is None:
-        with pytest.raises(UsageError, match=f"train.py:{line} tells loader.sampler another number"):
+        with pytest.raises(UsageError, match=f"train.py:{line} does not call loader.sampler.set_epoch"):
             told(source, line)
     else:
         assert told(source, line) == expected
 
 
 def test_another_sampler_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"tells loader.batch_sampler another number .*, or not its sampler"):
+    with pytest.raises(UsageError, match=r"does not call loader.batch_sampler.set_epoch .*, or calls another object's"):
         told(LOOP, 5, "batch_sampler")
 
 

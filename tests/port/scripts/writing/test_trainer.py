@@ -78,7 +78,7 @@ def test_one_goes_on_from_its_checkpoint(images: tuple[Path, str], tmp_path: Pat
     assert not run(tmp_path, *given, "--epochs", "3", "--record", "a", "--checkpoints", "whole").returncode
     assert not run(tmp_path, *given, "--epochs", "1", "--record", "b").returncode
     refused = run(tmp_path, *given, "--epochs", "3")
-    assert refused.returncode == 1 and "--resume goes on" in refused.stderr and "Traceback" not in refused.stderr
+    assert refused.returncode == 1 and "resume with --resume" in refused.stderr and "Traceback" not in refused.stderr
     assert not run(tmp_path, *given, "--epochs", "3", "--record", "b", "--resume").returncode
     assert losses(tmp_path / "a") == losses(tmp_path / "b") and len(losses(tmp_path / "b")) == 18
 
@@ -101,6 +101,6 @@ def test_options_are_the_originals(images: tuple[Path, str]) -> None:
     refused = run(folder, "train_jax/train.py", "--double")
     assert refused.returncode == 2 and "train_step.py was written for False" in refused.stderr
     other = run(folder, "train_jax/train.py", "--batch-size", "4", "--checkpoints", "other")
-    assert "the schedule of train_step.py counts 6 updates an epoch, and these are 11" in other.stderr
+    assert "the schedule of train_step.py assumes 6 updates per epoch, but there are 11" in other.stderr
     readme = (folder / "train_jax" / "README.md").read_text()
     assert "python train_jax/train.py" in readme and "images.py:" in readme

@@ -38,7 +38,7 @@ def test_clipping_of_scaled_gradients() -> None:
 def test_autocast_is_a_remark() -> None:
     on = event("autocast", 4, device="cpu", dtype="torch.bfloat16", enabled=True)
     (remark, _) = remarks_beside(seen(on, SCALE, UPDATE))
-    assert "train.py:4: autocast to bfloat16 is not taken over" in remark and "autocast" not in reasons(on, UPDATE)
+    assert "train.py:4: autocast to bfloat16 is left out" in remark and "autocast" not in reasons(on, UPDATE)
     assert not remarks_beside(seen({**on, "enabled": False}, {**SCALE, "enabled": False}, UPDATE))
 
 
@@ -47,7 +47,7 @@ def test_descent_by_hand_has_a_rate() -> None:
     assert rate_is_given(seen(descent)) and "by hand" not in reasons(descent)
     other = {**descent, "rate": None}  # with a momentum, say
     assert not rate_is_given(seen(other))
-    assert "by hand (train.py:8), otherwise than by p.add_(p.grad, alpha=-rate)" in reasons(other)
+    assert "by hand (train.py:8), and not by p.add_(p.grad, alpha=-rate)" in reasons(other)
     assert "by hand" in reasons(descent, UPDATE)  # and an optimizer besides
 
 

@@ -45,7 +45,7 @@ def test_an_update_that_agrees(name: str, said: list[str], tmp_path: Path) -> No
     assert all(words in source for words in said), source
     readme = (tmp_path / "train_jax" / "README.md").read_text()
     assert f"{name}.py" in readme and "**agree**" in readme
-    assert ("Not taken over" in readme) == bool(done.remarks)
+    assert ("Left out, or different" in readme) == bool(done.remarks)
     assert (tmp_path / "train_jax" / "observed" / "observation.json").exists()
     assert (tmp_path / "train_jax" / "model.safetensors").exists()
 

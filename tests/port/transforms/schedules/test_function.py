@@ -26,7 +26,7 @@ def test_a_function_that_is_called_beforehand(torch_rates: Any, rates: Any) -> N
     np.testing.assert_allclose(rates(transforms.by_function(with_if, 12), 12), want / base, rtol=1e-15)
     with pytest.raises(UsageError, match="tabulated for 12 steps; step 12 is beyond"):
         transforms.lambda_lr(base, with_if, 12)(12)
-    with pytest.raises(UsageError, match="1 step or more"):
+    with pytest.raises(UsageError, match="at least 1 step"):
         transforms.by_function(with_if, 0)
 
 

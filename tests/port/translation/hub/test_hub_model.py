@@ -54,6 +54,20 @@ def test_masks_that_numpy_draws_are_left_out_unless_somebody_asks_for_them() -> 
     assert not hub_model("transformers:BertModel", {}).remarks
 
 
+def test_fields_that_follow_from_others_follow_from_those_that_are_given(tmp_path: Path) -> None:
+    heads = {"num_attention_heads": 4, "hidden_size": 32}
+    for model in (
+        hub_model("transformers:PhiForCausalLM", heads),
+        hub_model("transformers:AutoModelForCausalLM", {"model_type": "phi", **heads}),
+        hub_model(f"transformers:{folder_with(tmp_path, model_type='phi', num_attention_heads=8)}", heads),
+    ):
+        assert (model.config.num_attention_heads, model.config.num_key_value_heads) == (4, 4)
+        assert model.config.hidden_size == 32
+        model.build()
+    given = hub_model("transformers:PhiForCausalLM", {**heads, "num_key_value_heads": 2})
+    assert given.config.num_key_value_heads == 2
+
+
 def test_a_class_that_is_given_its_configuration_is_one_like_any_other() -> None:
     assert is_hub_target("transformers:BertModel", {"hidden_size": 48})
     assert not is_hub_target("transformers:BertModel", {"config": {"@transformers:BertConfig": {}}})

@@ -53,6 +53,12 @@ FOUND: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, tuple[int, ...]
         {"depths": (2, 2, 2, 2), "embed_dim": 24},
         {"pixel_values": (2, 3, 64, 64)},
     ),
+    # Its stages have names, as many as layers.
+    "Dinov2Model": (
+        {"image_size": 28},
+        {"num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 2},
+        {"pixel_values": (2, 3, 28, 28)},
+    ),
     "Wav2Vec2Model": ({}, {"num_hidden_layers": 2, "num_attention_heads": 2}, {"input_values": (2, 3840)}),
     "CLIPModel": (
         {"vision_config.image_size": 64},

@@ -75,7 +75,7 @@ def test_points_of_before_a_step_are_taken_and_not_made_again() -> None:
 def test_a_model_that_was_stepped_is_not_called_again() -> None:
     paths = [loss(3, NOISE, MADE, inputs=of(2)), loss(6, NOISE, MADE, inputs=of(2))]
     turns = [turn(0, "opt_G", 4, "G"), turn(1, "opt_D", 7, "D")]
-    with pytest.raises(UsageError, match=r"gan\.py:3 is needed behind the step of opt_G, which changes G"):
+    with pytest.raises(UsageError, match=r"gan\.py:3 is needed after the step of opt_G, which changes G"):
         turn_paths(turns, paths, MODELS)
 
 
@@ -103,5 +103,5 @@ def test_a_second_call_beside_one_that_is_made_again_is_refused() -> None:
     paths = [loss(4, NOISE, MADE, cut, inputs=inputs), loss(8, NOISE, MADE, more, both, inputs=of(7))]
     turns = [turn(0, "opt_D", 5, "D"), turn(1, "opt_G", 9, "G")]
     assert turn_paths(turns, paths, MODELS)[1].again == {"G"}
-    with pytest.raises(UsageError, match="both move its running statistics"):
+    with pytest.raises(UsageError, match="both change its running statistics"):
         turn_paths(turns, paths, NORMED)

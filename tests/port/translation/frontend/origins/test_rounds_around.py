@@ -59,6 +59,7 @@ def rounds(graph: Graph, what: str) -> list[list[tuple[float, str]]]:
     ]
 
 
+@pytest.mark.sweep
 def test_each_loop_around_a_call() -> None:
     for _ in range(1):  # a loop of whoever captures the module is none of its own
         graph = graph_of(Nested(), X)

@@ -116,7 +116,7 @@ def test_a_wrong_pair_is_seen(wrong: Any) -> None:
 
 def test_a_parameter_that_its_pair_forgets_is_named() -> None:
     port.register(LayerPair("my_pkg.layers.Gate", "my_pkg.in_jax.Gate", arguments=_GIVEN))
-    with pytest.raises(NoPair, match=r"weight: held by my_pkg\.layers\.Gate"):
+    with pytest.raises(NoPair, match=r"weight: in my_pkg\.layers\.Gate"):
         translated()
 
 

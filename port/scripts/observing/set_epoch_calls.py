@@ -1,4 +1,4 @@
-"""Samplers that are told which epoch it is, ``sampler.set_epoch(epoch)``: the line that has told each last."""
+"""Record the line of each sampler's last ``sampler.set_epoch(epoch)`` call."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from port.scripts.observing.lines import here
 from port.scripts.observing.session import replace_method
 
 
-class EpochTold:
-    """Sees the samplers of the loaders that it is shown."""
+class SetEpochCalls:
+    """Records the set_epoch calls of the samplers of watched loaders."""
 
     def __init__(self) -> None:
-        self._told: Any = WeakIdKeyDictionary()
+        self._lines: Any = WeakIdKeyDictionary()
         self._seen: set[type] = set()
 
     def see(self, loader: Any) -> None:
-        """From here on its samplers are seen when they are told."""
+        """Record the set_epoch calls of a loader's samplers from here on."""
         for _, sampler in _samplers(loader):
             cls = next((one for one in type(sampler).__mro__ if "set_epoch" in vars(one)), None)
             if cls is not None and cls not in self._seen:
@@ -27,14 +27,14 @@ class EpochTold:
                 replace_method(cls, "set_epoch", self._around)
 
     def of(self, loader: Any) -> dict[str, Any] | None:
-        """The line that has told a sampler of a loader, and which of them: ``sampler``; None where none was told."""
+        """The last line that called a sampler's set_epoch, and the sampler: ``sampler``; None if there was none."""
         return next(
-            ({"where": self._told[one], "of": path} for path, one in _samplers(loader) if one in self._told), None
+            ({"where": self._lines[one], "of": path} for path, one in _samplers(loader) if one in self._lines), None
         )
 
     def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def set_epoch(this: Any, *args: Any, **kwargs: Any) -> Any:
-            self._told[this] = here()
+            self._lines[this] = here()
             return original(this, *args, **kwargs)
 
         return set_epoch

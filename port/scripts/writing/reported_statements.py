@@ -1,4 +1,4 @@
-"""A statement that prints, adds up or leaves the loop: reduced to that, and under the written loop's names."""
+"""Reduce a statement to what prints, sums or leaves the loop, in the written loop's names."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from port.scripts.writing.taken_statements import called_name, names_set
 
 @dataclass(frozen=True)
 class WrittenNames:
-    """What a script's names are in the written loop.
+    """The script's names and their counterparts in the written loop.
 
     Attributes:
-        loss: the script's name of what it takes the gradient of; it is ``loss`` there.
-        known: of the epoch, the options, the loaders, of what counts the batches.
-        batch: of the parts of a batch; only their lengths are known there.
-        reserved: names of the written loop that no sum may take.
+        loss: the script's name for the loss; it is ``loss`` there.
+        known: names for the epoch, the options, the loaders and the batch counter.
+        batch: names for the parts of a batch; only their lengths are known there.
+        reserved: names of the written loop that no sum may have.
     """
 
     loss: str
@@ -29,11 +29,11 @@ class WrittenNames:
 
 
 def reduced(statement: ast.stmt, *kinds: type[ast.stmt]) -> ast.stmt | None:
-    """A statement without all but some kinds, under its conditions; None where nothing is left.
+    """A statement reduced to some kinds, under its conditions; None if nothing is left.
 
     Args:
-        statement: of a script.
-        kinds: ``Expr`` is what prints, with what it sets for that; ``Break`` and ``Continue``.
+        statement: a statement of a script.
+        kinds: ``Expr`` is a print, with the assignments that it needs; ``Break`` and ``Continue``.
     """
     match statement:
         case ast.If(test, body, []):
@@ -47,14 +47,14 @@ def reduced(statement: ast.stmt, *kinds: type[ast.stmt]) -> ast.stmt | None:
 
 
 def _within(statement: ast.stmt, *kinds: type[ast.stmt]) -> ast.stmt | None:
-    """A statement under a condition: what is set for what is printed, ``loss, seen = loss.item(), n * len(x)``."""
+    """A statement under a condition; assignments for a print are kept: ``loss, seen = loss.item(), n * len(x)``."""
     if ast.Expr in kinds and isinstance(statement, ast.Assign | ast.AugAssign):
         return statement
     return reduced(statement, *kinds)
 
 
 def reads_of(statement: ast.stmt) -> set[str]:
-    """The names that a statement reads; of one with a block, those that it has not set itself before."""
+    """The names that a statement reads; for a compound statement, without those that it sets first."""
     if not isinstance(statement, ast.If):
         return loaded(statement)
     found, own = loaded(ast.copy_location(ast.Expr(statement.test), statement)), set[str]()
@@ -70,17 +70,17 @@ def prints_in(statement: ast.stmt) -> bool:
 
 
 def jumps_in(statement: ast.stmt) -> bool:
-    """Whether it leaves the loop, or a round of it."""
+    """Whether it leaves the loop, or skips to its next iteration."""
     return any(isinstance(one, ast.Break | ast.Continue) for one in ast.walk(statement))
 
 
 def written(statement: ast.stmt, known: Mapping[str, str], names: WrittenNames) -> str | None:
-    """A statement under the written loop's names; None where it reads more of a batch than its length.
+    """A statement in the written loop's names; None if it reads more of a batch than its length.
 
     Args:
-        statement: a sum, which leaves the loss on its device, or one that tells.
+        statement: a sum, which leaves the loss on its device, or a print.
         known: the script's names → the written loop's.
-        names: of both.
+        names: the names in both.
     """
     writer = _Written(known, names, sums=not (prints_in(statement) or jumps_in(statement)))
     text = ast.unparse(ast.fix_missing_locations(writer.visit(copy.deepcopy(statement))))
@@ -88,7 +88,7 @@ def written(statement: ast.stmt, known: Mapping[str, str], names: WrittenNames) 
 
 
 class _Written(ast.NodeTransformer):
-    """A statement under the written loop's names.
+    """Rewrites a statement in the written loop's names.
 
     Attributes:
         is_strange: whether it reads more of a batch than its length.
@@ -99,7 +99,7 @@ class _Written(ast.NodeTransformer):
         self.is_strange = False
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """How many examples a batch has; and in a sum, the loss without waiting for it."""
+        """Rewrite a batch's length; and in a sum, ``loss.item()`` without waiting for it."""
         match node:
             case ast.Call(ast.Name("len"), [ast.Name(name)]) if name in self._names.batch:
                 return self._length(name)
@@ -117,7 +117,7 @@ class _Written(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        """A name of the script's."""
+        """Rewrite a name of the script."""
         if node.id == self._names.loss:
             return ast.Name("loss", node.ctx)
         self.is_strange |= node.id in self._names.batch and node.id not in self._known

@@ -1,4 +1,4 @@
-"""Which sampler is told the epoch, and where: a line that is never run tells nothing."""
+"""Which sampler's set_epoch is called, and where; a line that is never run is not recorded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, RandomSampler, Sampler, TensorDataset
 
-from port.scripts.observing.epoch_told import EpochTold
+from port.scripts.observing.set_epoch_calls import SetEpochCalls
 
 
 class Own(Sampler[int]):
@@ -25,7 +25,7 @@ class Own(Sampler[int]):
         return self.size
 
 
-def test_the_line_that_has_told_it() -> None:
+def test_the_line_of_the_last_set_epoch_call() -> None:
     data = TensorDataset(torch.arange(6.0))
     spread: DistributedSampler[Any] = DistributedSampler(data, 2, 0)
     own = Own(6)
@@ -33,24 +33,24 @@ def test_the_line_that_has_told_it() -> None:
     loaders = {
         "spread": DataLoader(data, sampler=spread),
         "own": DataLoader(data, sampler=own),
-        "untold": DataLoader(data, sampler=Own(6)),
+        "never called": DataLoader(data, sampler=Own(6)),
         "shuffled": DataLoader(data, sampler=RandomSampler(data)),
         "within": DataLoader(data, batch_sampler=BatchSampler(inner, 2, drop_last=False)),
     }
-    told = EpochTold()
+    calls = SetEpochCalls()
     for loader in loaders.values():
-        told.see(loader)
-    assert not any(map(told.of, loaders.values()))
+        calls.see(loader)
+    assert not any(map(calls.of, loaders.values()))
     spread.set_epoch(3)
     own.set_epoch(epoch=4)
     inner.set_epoch(5)
     assert (spread.epoch, own.epoch, inner.epoch) == (3, 4, 5)
-    said = {name: told.of(loader) for name, loader in loaders.items()}
-    assert {name: one and one["of"] for name, one in said.items()} == {
+    lines = {name: calls.of(loader) for name, loader in loaders.items()}
+    assert {name: one and one["of"] for name, one in lines.items()} == {
         "spread": "sampler",
         "own": "sampler",
-        "untold": None,
+        "never called": None,
         "shuffled": None,
         "within": "batch_sampler.sampler",
     }
-    assert said["own"] is not None and said["own"]["where"]["text"] == "own.set_epoch(epoch=4)"
+    assert lines["own"] is not None and lines["own"]["where"]["text"] == "own.set_epoch(epoch=4)"
