@@ -49,7 +49,7 @@ def weights(train_jax: Path, *arguments: str) -> dict[str, tuple[list[int], floa
 
 
 def kept(done: WrittenUpdate) -> str:
-    return next((one.partition("written: ")[2] for one in done.remarks if one.startswith("fixed options")), "")
+    return next((one.partition("values: ")[2] for one in done.remarks if one.startswith("fixed options")), "")
 
 
 @pytest.mark.sweep
