@@ -63,14 +63,15 @@ def report_bundle(file: Path | None, command: Sequence[str]) -> Iterator[ReportB
         return
     if file.suffix != ".zip":
         raise UsageError(f"--report-bundle writes a zip file: name it so, as in {file.with_suffix('.zip')}")
+    failed: Exception | None = None
     with whole(file, overwrite=False, may_replace=lambda folder: False, what="the report bundle") as partial:
         try:
             yield bundle
-        except Exception as error:
-            _write(partial, bundle, error)
-            partial.replace(file)
-            raise
-        _write(partial, bundle, None)
+        except Exception as error:  # raised again once the bundle is there
+            failed = error
+        _write(partial, bundle, failed)
+    if failed is not None:
+        raise failed
 
 
 def _write(file: Path, bundle: ReportBundle, error: Exception | None) -> None:

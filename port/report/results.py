@@ -162,7 +162,7 @@ def result_of_runs(runs: Sequence[RunFolder], page: Path | None) -> Result:
         _row_of(replace(row, what=f"{run.name}, {one.name}, {row.what}"))
         for run in runs
         for one in run.comparisons
-        for row in one.verdict.rows
+        for row in one.rows
     ]
     sentence = " ".join(f"{run.name}: {one.verdict.sentence}" for run in runs for one in run.comparisons)
     hints = [f"{run.name}: {hint}" for run in runs for one in run.comparisons for hint in one.verdict.hints]

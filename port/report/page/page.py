@@ -78,7 +78,7 @@ def _filled(
         for number, (subject, its) in enumerate(zip(subjects, numbers, strict=True), start=1)
     ]
     told, not_given, differ = settings.config_of(subjects, config)
-    plotly, script = Markup(get_plotlyjs()), Markup(page_file("script.js"))
+    plotly, script = Markup(get_plotlyjs()), Markup(page_file("shared.js") + page_file("script.js"))
     template = page_environment().from_string(page_file("table.jinja") + page_file("run_page.html.jinja"))
     return template.render(
         title=title,

@@ -1,25 +1,9 @@
-"use strict";
 (() => {
   const figures = JSON.parse(document.getElementById("figures").textContent);
-  const root = document.documentElement;
-  const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+  const { root, colour, plain, written, apart, tell, setUpTheme } = shared;
   const narrow = () => innerWidth < 600;
   const coarse = matchMedia("(pointer: coarse)").matches;
-  const colour = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
   const faint = (hex, alpha) => hex + Math.round(alpha * 255).toString(16).padStart(2, "0");
-  // What a record says stands in plotly's labels too, where <b>, <a href=…> and %{…} mean something.
-  const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/%\{/g, "% {");
-
-  // A number as the record has it: the shortest digits that give the same number, written as Python writes them.
-  const written = (value, whole) => {
-    if (value === null || value === undefined) return "–";
-    if (whole) return String(value);
-    const exponent = value === 0 ? 0 : Number(value.toExponential().split("e")[1]);
-    if (exponent < -4 || exponent >= 16) return value.toExponential().replace(/e([+-])(\d)$/, "e$10$2");
-    return Number.isInteger(value) ? `${value}.0` : String(value);
-  };
-  const apart = (value) =>
-    value === null || value === undefined ? "–" : value === 0 ? "0" : value.toExponential(2).replace(/e([+-])(\d)$/, "e$10$2");
   const at = (column, place) => (Array.isArray(column) ? (column.length ? column[place] : null) : column);
   const nearest = (steps, step) => {
     let low = 0, high = steps.length - 1;
@@ -216,12 +200,7 @@
     ];
     if (at(figure.limits, place) !== null) said.push(["limit", apart(at(figure.limits, place))]);
     if (figure.band.length) said.push(["controls", apart(figure.band[place])]);
-    output.replaceChildren(...said.map(([name, value]) => {
-      const part = document.createElement("span"), label = document.createElement("b");
-      label.textContent = `${name} `;
-      part.append(label, value);
-      return part;
-    }));
+    tell(output, said);
   };
 
   const keys = (id) => {
@@ -283,23 +262,7 @@
   };
   const redraw = () => { for (const { begun } of groups.values()) for (const id of begun) { draw(id); keys(id); } };
 
-  const theme = document.getElementById("theme");
-  try { if (localStorage.getItem("port-theme")) root.dataset.theme = localStorage.getItem("port-theme"); } catch { /* likewise */ }
-  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : prefersDark.matches);
-  const recolour = () => {
-    theme.textContent = isDark() ? "light" : "dark";
-    theme.setAttribute("aria-label", `switch to ${isDark() ? "light" : "dark"} colours`);
-    redraw();
-  };
-  theme.hidden = false;
-  theme.textContent = isDark() ? "light" : "dark";
-  theme.setAttribute("aria-label", `switch to ${isDark() ? "light" : "dark"} colours`);
-  theme.addEventListener("click", () => {
-    root.dataset.theme = isDark() ? "light" : "dark";
-    try { localStorage.setItem("port-theme", root.dataset.theme); } catch { /* a browser may forbid it */ }
-    recolour();
-  });
-  prefersDark.addEventListener("change", recolour);
+  setUpTheme(redraw);
   let wasNarrow = narrow();
   addEventListener("resize", () => { if (narrow() !== wasNarrow) { wasNarrow = narrow(); redraw(); } });
   next();

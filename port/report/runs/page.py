@@ -15,8 +15,9 @@ from port.records import RecordLine
 from port.report.colours import JAX, ON_DARK, TORCH, smallest_drawn
 from port.report.page.page import hash_of, in_script, page_environment, page_file
 from port.report.page.thinning import kept
-from port.report.runs.run_folder import RunComparison, RunFolder
+from port.report.runs.run_folder import RunFolder
 from port.report.runs.table import table_of_options, table_of_runs
+from port.training.judgement import Outcome
 from port.weights.whole import whole
 
 NUMBERS = 40_000
@@ -49,7 +50,7 @@ def write_runs_page(runs: Sequence[RunFolder], path: Path) -> None:
 
     if path.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"a page's name ends with .html, so that browsers and people know it; got {path}")
-    plotly, script = Markup(get_plotlyjs()), Markup(_file("runs.js"))
+    plotly, script = Markup(get_plotlyjs()), Markup(page_file("shared.js") + _file("runs.js"))
     names = list(dict.fromkeys(one.name for run in runs for one in run.comparisons))
     page = (
         page_environment()
@@ -100,7 +101,7 @@ def _look(place: int) -> Mapping[str, Any]:
     return {"light": light, "dark": dark, "again": place // len(ON_LIGHT_AND_DARK)}
 
 
-def _curves(one: RunComparison, most: int) -> Mapping[str, Any]:
+def _curves(one: Outcome, most: int) -> Mapping[str, Any]:
     """Both sides' losses and their relative difference, of some ``most`` steps."""
     steps = sorted(set(one.torch.steps) | set(one.jax.steps))
     apart = dict(zip(one.verdict.steps.steps, one.verdict.steps.values, strict=True))

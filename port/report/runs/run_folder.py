@@ -1,4 +1,4 @@
-"""A run's folder as `port train` leaves it: its options, its verdict, its records."""
+"""A run's folder as `port train` leaves it: its options, and both sides of it, judged."""
 
 from __future__ import annotations
 
@@ -8,32 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from port.errors import UsageError
+from port.errors import BrokenRecord, UsageError
 from port.judging import Status, worst
-from port.records import Record, Verdict, compare, read_record
+from port.records import compare, read_record
+from port.training.judgement import Outcome, judge
 
 SIDES = ("torch", "jax")
-
-
-@dataclass(frozen=True)
-class RunComparison:
-    """Both sides of a run in one precision.
-
-    Attributes:
-        name: "float64", "float32" or "scripts".
-        torch: PyTorch's record.
-        jax: JAX's record.
-        controls: PyTorch's other runs, from initial weights moved in their last places.
-        verdict: what comparing both says.
-        weights: the final tensor that differs most, and by how much; None where the folder does not say.
-    """
-
-    name: str
-    torch: Record
-    jax: Record
-    controls: tuple[Record, ...]
-    verdict: Verdict
-    weights: tuple[str, float] | None
 
 
 @dataclass(frozen=True)
@@ -50,7 +30,7 @@ class RunFolder:
     name: str
     path: Path
     config: Mapping[str, Any]
-    comparisons: tuple[RunComparison, ...]
+    comparisons: tuple[Outcome, ...]
 
     @property
     def status(self) -> Status:
@@ -66,7 +46,7 @@ def read_run_folders(paths: Sequence[Path]) -> list[RunFolder]:
 
     Raises:
         UsageError: a path that is no run's folder and holds none, or no record in it.
-        BrokenRecord: a record that cannot be read; names the line.
+        BrokenRecord, BrokenWeights: a file that cannot be read; a record's line is named.
     """
     folders = list(dict.fromkeys(found.resolve() for path in paths for found in _folders(path)))
     names = _names(folders)
@@ -91,18 +71,22 @@ def _records(folder: Path) -> list[Path]:
 
 
 def _read(folder: Path, name: str) -> RunFolder:
-    verdicts = _json(folder / "verdict.json")
-    comparisons = tuple(_comparison(one, verdicts.get(one.name)) for one in _records(folder))
+    comparisons = tuple(map(_comparison, _records(folder)))
     config = _json(folder / "config.json") or comparisons[0].torch.about.get("config")
     return RunFolder(name, folder, config if isinstance(config, Mapping) else {}, comparisons)
 
 
-def _comparison(folder: Path, told: Any) -> RunComparison:
-    torch, jax = (read_record(folder / f"{side}.jsonl", torn=True) for side in SIDES)
-    controls = tuple(read_record(path, torn=True) for path in sorted(folder.glob("control-*.jsonl")))
-    weights = told.get("weights_difference") if isinstance(told, Mapping) else None
-    furthest = (str(weights[0]), float(weights[1])) if isinstance(weights, list) and len(weights) == 2 else None
-    return RunComparison(folder.name, torch, jax, controls, compare(torch, jax, controls=controls), furthest)
+def _comparison(folder: Path) -> Outcome:
+    """Judge one precision of a run; of a run that was killed, the steps that are there."""
+    torch, jax = (folder / f"{side}.jsonl" for side in SIDES)
+    controls = sorted(folder.glob("control-*.jsonl"))
+    weights = folder / "torch.safetensors", folder / "jax.safetensors"
+    try:
+        return judge(folder.name, torch, jax, controls, weights)
+    except BrokenRecord:
+        records = [read_record(path, torn=True) for path in (torch, jax, *controls)]
+    verdict = compare(records[0], records[1], controls=records[2:])
+    return Outcome(folder.name, records[0], records[1], tuple(records[2:]), verdict, weights=None)
 
 
 def _json(path: Path) -> Mapping[str, Any]:

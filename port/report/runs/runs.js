@@ -1,14 +1,6 @@
-"use strict";
 (() => {
   const figures = JSON.parse(document.getElementById("figures").textContent);
-  const root = document.documentElement;
-  const prefersDark = matchMedia("(prefers-color-scheme: dark)");
-  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : prefersDark.matches);
-  const colour = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
-  // A run's name is a folder's, and plotly reads <b> and %{…} in labels.
-  const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/%\{/g, "% {");
-  const written = (value) => (value === null || value === undefined ? "–" : String(value));
-  const apart = (value) => (value === null || value === undefined ? "–" : value === 0 ? "0" : value.toExponential(2));
+  const { root, isDark, colour, plain, written, apart, tell, setUpTheme } = shared;
   const ink = (run) => (isDark() ? run.dark : run.light);
   const dashes = ["solid", "dash", "dot", "dashdot"];
   const hidden = figures.map(() => new Set());
@@ -27,8 +19,10 @@
     const common = { x: run.steps, type: "scatter", mode: few ? "lines+markers" : "lines" };
     const floored = run.differences.map((value) => (value === null ? null : Math.min(Math.max(value, figure.floor), 1e3)));
     return [
-      { ...common, y: run.torch, name: plain(`${run.name}, torch`), opacity: 0.4, line: { color: ink(run), width: 5, dash }, hovertemplate: "%{y}" },
-      { ...common, y: run.jax, name: plain(`${run.name}, jax`), line: { color: ink(run), width: 1.6, dash }, hovertemplate: "%{y}" },
+      { ...common, y: run.torch, name: plain(`${run.name}, torch`), opacity: 0.4, line: { color: ink(run), width: 5, dash },
+        customdata: run.torch.map((value) => written(value)), hovertemplate: "%{customdata}" },
+      { ...common, y: run.jax, name: plain(`${run.name}, jax`), line: { color: ink(run), width: 1.6, dash },
+        customdata: run.jax.map((value) => written(value)), hovertemplate: "%{customdata}" },
       { ...common, y: floored, xaxis: "x", yaxis: "y2", name: plain(`${run.name}, difference`), line: { color: ink(run), width: 1.4, dash },
         customdata: run.differences.map(apart), hovertemplate: "%{customdata}" },
     ];
@@ -70,12 +64,7 @@
       if (found < 0) continue;
       said.push([run.name, `${written(run.torch[found])} | ${written(run.jax[found])} | ${apart(run.differences[found])}`]);
     }
-    row.querySelector("output").replaceChildren(...said.map(([name, value]) => {
-      const part = document.createElement("span"), label = document.createElement("b");
-      label.textContent = `${name} `;
-      part.append(label, value);
-      return part;
-    }));
+    tell(row.querySelector("output"), said);
   };
 
   const keys = (place) => {
@@ -107,6 +96,7 @@
     reset: () => null,
   };
 
+  setUpTheme(() => figures.forEach((_, place) => { draw(place); keys(place); }));
   figures.forEach((figure, place) => {
     draw(place);
     keys(place);
@@ -128,20 +118,5 @@
     read(place, steps[place].length - 1);
   });
 
-  const theme = document.getElementById("theme");
-  const named = () => {
-    theme.textContent = isDark() ? "light" : "dark";
-    theme.setAttribute("aria-label", `switch to ${isDark() ? "light" : "dark"} colours`);
-  };
-  const recolour = () => { named(); figures.forEach((_, place) => { draw(place); keys(place); }); };
-  try { if (localStorage.getItem("port-theme")) root.dataset.theme = localStorage.getItem("port-theme"); } catch { /* a browser may forbid it */ }
-  theme.hidden = false;
-  recolour();
-  theme.addEventListener("click", () => {
-    root.dataset.theme = isDark() ? "light" : "dark";
-    try { localStorage.setItem("port-theme", root.dataset.theme); } catch { /* likewise */ }
-    recolour();
-  });
-  prefersDark.addEventListener("change", recolour);
   root.dataset.drawn = "";
 })();

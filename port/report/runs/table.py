@@ -8,7 +8,8 @@ from port.records import steps_per_second
 from port.report.page.settings import in_words
 from port.report.page.tables import Table
 from port.report.page.words import apart, number
-from port.report.runs.run_folder import RunComparison, RunFolder
+from port.report.runs.run_folder import RunFolder
+from port.training.judgement import Outcome
 
 HEADERS = [
     "run",
@@ -30,7 +31,7 @@ def table_of_runs(runs: Sequence[RunFolder]) -> Table:
     return Table("runs", HEADERS, rows, frozenset(i for i, row in enumerate(rows) if row[2] != "agree"))
 
 
-def _cells(one: RunComparison) -> list[str]:
+def _cells(one: Outcome) -> list[str]:
     largest = one.verdict.steps.largest()
     sides = one.torch, one.jax
     return [
@@ -38,7 +39,7 @@ def _cells(one: RunComparison) -> list[str]:
         str(one.verdict.status),
         str(len(one.verdict.steps.steps)),
         "–" if largest is None else f"{apart(largest[1])} at step {largest[0]}",
-        "–" if one.weights is None else f"{apart(one.weights[1])} ({one.weights[0]})",
+        "–" if one.weights is None else f"{apart(one.weights.difference)} ({one.weights.where})",
         *(number(next(reversed(side.steps.values())).loss) if side.steps else "–" for side in sides),
         *("–" if (speed := steps_per_second(side)) is None else f"{speed:.4g}" for side in sides),
     ]

@@ -62,7 +62,8 @@ def test_for_programs_and_a_script_that_fails(tmp_path: Path) -> None:
     failed = port("a.py", "--observe-only", cwd=tmp_path)
     assert failed.returncode == 3
     assert (
-        failed.stderr.startswith("Traceback") and "RuntimeError: of its own\nport: the script itself failed" in failed.stderr
+        failed.stderr.startswith("Traceback")
+        and "RuntimeError: of its own\nport: the script itself failed" in failed.stderr
     )
     assert "--working-folder" not in failed.stderr
     assert "--working-folder . runs it here" in port(f"{tmp_path}/a.py", "--observe-only", cwd=Path("/")).stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from math import prod
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 
 from port.cli import main
 from port.errors import UsageError, WeightsMismatch
+from port.scripts.imported_file import import_file
 
 # The proof filters an nnx.State with a method that flax is about to take away.
 pytestmark = pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning")
@@ -48,11 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def written(folder: Path) -> ModuleType:
     options = ["--input", "2,7:int64", "--static", "--logical-axes", "--sizes-limit", "0", "-o", str(folder)]
     assert main(["translate", f"{HERE}:Words", *options]) == 0
-    spec = importlib.util.spec_from_file_location("words", folder / "words.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return import_file(folder / "words.py", "words")
 
 
 def mesh(**axes: int) -> jax.sharding.Mesh:

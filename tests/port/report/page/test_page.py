@@ -252,7 +252,7 @@ def test_it_is_written_whole_or_not_at_all(make_outcome, tmp_path):
 def test_the_templates_go_into_the_wheel():
     folder = files("port.report.page")
     names = [path.name for path in folder.iterdir() if path.name.endswith((".jinja", ".css", ".js"))]
-    assert sorted(names) == ["run_page.html.jinja", "script.js", "style.css", "table.jinja"]
+    assert sorted(names) == ["run_page.html.jinja", "script.js", "shared.js", "style.css", "table.jinja"]
     root = Path(__file__).parents[4]
     project = tomllib.loads((root / "pyproject.toml").read_text())
     assert "port" in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from browser import Browser
 from port.cli import main
@@ -23,19 +25,19 @@ from port.report.runs.table import table_of_options, table_of_runs
 MARKUP = "<img src=x onerror=alert(1)>"
 
 
-def run(
-    folder: Path, *, steps: int = 12, parted: int | None = None, precision: str = "float64", **options: Any
-) -> Path:
-    """A run's folder, whose sides differ from a step on if it says so."""
+def run(folder: Path, *, steps: int = 12, parted: int | None = None, weights: float = 3e-15, **options: Any) -> Path:
+    """A run's folder, whose sides differ from a step on if it says so, and in a final weight by as much as it says."""
+    folder_of_proof = folder / "float64"
     losses = [2 * math.exp(-step / 5) + 0.25 for step in range(steps)]
     for side in ("torch", "jax"):
-        with Recorder(folder / precision / f"{side}.jsonl", side=side, precision=precision) as recorder:
+        with Recorder(folder_of_proof / f"{side}.jsonl", side=side, precision="float64") as recorder:
             for step, loss in enumerate(losses):
                 differs = side == "jax" and parted is not None and step >= parted
                 recorder(step, loss=loss * (1.5 if differs else 1 + 1e-14))
+        save_file(
+            {"fc.weight": np.array([1.0, -1.0 - weights * (side == "jax")])}, folder_of_proof / f"{side}.safetensors"
+        )
     (folder / "config.json").write_text(json.dumps({"model": "mlp", "out": str(folder), **options}))
-    told = {precision: {"weights_difference": ["fc.weight", 3e-15]}}
-    (folder / "verdict.json").write_text(json.dumps(told))
     return folder
 
 
@@ -63,8 +65,23 @@ def test_the_table_marks_what_does_not_agree(runs: Path) -> None:
     table = table_of_runs(read_run_folders([runs]))
     adam, sgd = table.rows
     assert adam[:4] == ["adam", "float64", "agree", "12"] and sgd[:4] == ["sgd", "float64", "differ", "9"]
-    assert adam[5] == "3.00e-15 (fc.weight)" and sgd[4].startswith("3.33e-01 at step")
+    assert adam[5].endswith("e-15 (fc.weight)") and sgd[4].startswith("3.33e-01 at step")
     assert table.marked == {1}
+
+
+def test_final_weights_that_differ_alone_are_a_difference(tmp_path: Path) -> None:
+    found = read_run_folders([run(tmp_path / "apart", weights=1e-5)])
+    assert found[0].status is Status.DIFFER
+    assert "final weights differ most in fc.weight" in found[0].comparisons[0].verdict.sentence
+    assert table_of_runs(found).marked == {0}
+
+
+def test_of_a_run_that_was_killed_the_steps_that_are_there(tmp_path: Path) -> None:
+    file = run(tmp_path / "killed") / "float64" / "jax.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(lines[:-2]) + lines[-2][:9])
+    (found,) = read_run_folders([tmp_path / "killed"])
+    assert len(found.comparisons[0].jax.steps) == 11 and found.comparisons[0].weights is None
 
 
 def test_the_options_in_which_they_differ(runs: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.util
 import io
 import json
 import sys
@@ -27,6 +26,7 @@ from safetensors.numpy import load_file, save_file
 
 from port.cli import main as port
 from port.nn import rules_on
+from port.scripts.imported_file import import_file
 
 on_mesh: Any = importlib.import_module("port.nn.on_mesh")  # port.nn has a function of this name
 MESHES = {"fsdp": {"fsdp": 8}, "fsdp+tensor": {"fsdp": 4, "tensor": 2}, "data+fsdp": {"data": 2, "fsdp": 4}}
@@ -37,11 +37,7 @@ def written(folder: Path, *options: str) -> Any:
     command = ["translate", "language_nets:LLaMA", "--input", "2,6:int64", "--logical-axes", "--sizes-limit", "0"]
     with contextlib.redirect_stdout(io.StringIO()):
         assert port([*command, *options, "-o", str(folder)]) == 0
-    spec = importlib.util.spec_from_file_location("llama", folder / "llama.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return import_file(folder / "llama.py", "llama")
 
 
 def changed(file: Path, name: str) -> None:

