@@ -1,4 +1,4 @@
-"""One call of a module as the body of a ``__call__``: statements with the original's names, in its order."""
+"""Write one call of a module as the body of a ``__call__``, with the original's names and order of statements."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ def write_body(
     bodies: Bodies,
     functions: Functions | None = None,
 ) -> Body:
-    """The body of a call.
+    """Write the body of a module's call.
 
     Args:
-        call: in the tree of calls.
-        lowered: the run.
-        tree: how what the module holds is reached.
-        bodies: of the calls inside, by their keys.
-        functions: those that are called.
+        call: the call, from the call tree.
+        lowered: the lowered graph.
+        tree: how to reach what the module holds.
+        bodies: the bodies of the calls inside, by their keys.
+        functions: the functions that it calls.
 
     Raises:
-        Unreachable: it needs something of its caller that it is not given.
-        NoPair: it gives an object that is no tensor and no tree of them.
+        Unreachable: the call needs a value of its caller that is not passed to it.
+        NoPair: it returns or passes on an object that is neither a tensor nor a tree of tensors.
     """
     known = functions or {}
     names = {function.name for function in known.values()}
 
     def writer() -> _Writer:
-        # The numbers that the root is given are options of the model's.
+        # Numbers that the root receives are options of the model.
         is_roots = not call.path and call.method == FORWARD
         scope = (Scope if is_roots else MethodScope)(call, lowered, tree, names)
         return _Writer(call, scope, lowered, bodies, known)
@@ -61,8 +61,8 @@ def write_body(
         return _with_lengths(writer)
     except NoSource as error:
         raise NoPair(
-            f"{type(call.module).__qualname__} gives or hands on a {type(error.thing).__qualname__}, which is neither "
-            "a tensor nor a tuple, list or dict of them: return its tensors, and make the object of them outside"
+            f"{type(call.module).__qualname__} returns or passes on a {type(error.thing).__qualname__}, which is "
+            "neither a tensor nor a tuple, list or dict of them: return its tensors, and build the object outside"
         ) from None
 
 
@@ -73,18 +73,18 @@ def write_function_body(
     functions: Functions,
     names: Collection[str],
 ) -> Body:
-    """The body of a call of a function.
+    """Write the body of a call of a function.
 
     Args:
-        call: in the tree of calls.
-        lowered: the run.
-        tree: of the modules.
-        functions: those that it calls.
-        names: of all functions, which no variable may have.
+        call: the call, from the call tree.
+        lowered: the lowered graph.
+        tree: the module tree.
+        functions: the functions that it calls.
+        names: the names of all functions, which no variable may take.
 
     Raises:
-        Unreachable: it needs something of its caller that it is not given.
-        NoSource: it gives something that no expression says.
+        Unreachable: the function needs a value of its caller that is not passed to it.
+        NoSource: it returns something that has no source form.
     """
 
     def writer() -> _Writer:
@@ -94,10 +94,10 @@ def write_function_body(
 
 
 def _with_lengths(writer: Callable[[], _Writer]) -> Body:
-    """A body; where it needs a length that no array shows any more, with the arrays that show it kept.
+    """Build a body; keep arrays alive for their shapes where a later length needs them.
 
-    What is read only to say a length otherwise than the original does counts where it is written so, which is known
-    once the body has its names.
+    An array that is read only to express a length differently from the original counts as read only if the length is
+    finally written that way, which is known once the body has its names. So the body is built until that set is stable.
     """
     keeping, unsaid = False, frozenset[str]()
     while True:
@@ -127,7 +127,7 @@ class _Writer:
         self.function = written_function(call)
         self.results = call.results
         self.writes = dict(call.writes)
-        self.told: set[SourceLocation] = set()
+        self.commented: set[SourceLocation] = set()
         self.calls = CallStatements(lowered, bodies, functions)
 
     def body(self, *, keeping_lengths: bool = False, unsaid: frozenset[str] = frozenset()) -> Body:
@@ -144,7 +144,7 @@ class _Writer:
         returns = self.scope.resolved(literal(self.results)) if self._gives_something() else None
         written = [self._written(path, expression) for path, expression in self.writes.items()]
         if written and returns is not None and any(map(_reads_variable, syntax.walk(returns))):
-            # What is given is read before the buffers are written to.
+            # The result is read before the buffers are overwritten.
             statements.append(syntax.Assign(syntax.Name("result"), returns))
             returns = syntax.Name("result")
         statements += written
@@ -154,7 +154,7 @@ class _Writer:
     def _located(
         self, made: list[Made], scope: Scope, inline: dict[str, syntax.Expr]
     ) -> list[tuple[syntax.Stmt, SourceLocation | None]]:
-        """The statements, each with the original's line that it is of."""
+        """The statements, each with the line of the original that it comes from."""
         found: list[tuple[syntax.Stmt, SourceLocation | None]] = []
         for scope.number, item in enumerate(made):
             if item.statement is not None:
@@ -165,15 +165,15 @@ class _Writer:
         return found
 
     def _place(self, item: Made) -> SourceLocation | None:
-        """The original's line that a statement is of: in a function, one of that function's."""
+        """The line of the original that a statement comes from; in a function's body, a line of that function."""
         if item.statement is None:
             return None
         return item.outer[-1].place if item.outer and self.function is not None else item.statement.place
 
     def _of_item(self, item: Made, scope: Scope, inline: dict[str, syntax.Expr]) -> list[syntax.Stmt]:
         statements: list[syntax.Stmt] = []
-        if item.statement is not None and item.statement.place not in self.told:
-            self.told.add(item.statement.place)
+        if item.statement is not None and item.statement.place not in self.commented:
+            self.commented.add(item.statement.place)
             statements += [syntax.Comment(line) for line in item.statement.comments if is_worth_keeping(line)]
         if item.statement is not None and _is_unwritten(item.expression):
             statements += [syntax.Comment(f"# {line.strip()}") for line in item.statement.text.splitlines()]
@@ -189,7 +189,7 @@ class _Writer:
     # %% Loops
 
     def _loop(self, item: Made, scope: Scope, inline: dict[str, syntax.Expr]) -> list[syntax.Stmt]:
-        """``def step(h, x_t): …`` and ``h, outs = jax.lax.scan(step, h, x)``."""
+        """Write ``def step(h, x_t): …`` and ``h, outs = jax.lax.scan(step, h, x)``."""
         assert item.scan is not None
         ends = ends_of(item.scan)
         for each in item.rounds:
@@ -211,11 +211,11 @@ class _Writer:
         return syntax.Assign(self.scope.resolved(self.lowered.homes[path]), self.scope.resolved(expression))
 
     def _ends(self) -> list[str]:
-        """The values that what it gives, and what it writes, are made of."""
-        given = values_in(literal(self.results)) if self._gives_something() else []
-        return given + [name for expression in self.writes.values() for name in values_in(expression)]
+        """The values that the results and the buffer writes are computed from."""
+        returned = values_in(literal(self.results)) if self._gives_something() else []
+        return returned + [name for expression in self.writes.values() for name in values_in(expression)]
 
-    # %% What is made, and in how many statements
+    # %% Which values are computed, and in how many statements
 
     def _made(self, items: Iterable[Item]) -> list[Made]:
         made = []
@@ -234,7 +234,7 @@ class _Writer:
         return made
 
     def _length(self, node: syntax.Node) -> syntax.Node:
-        """A length that is known not to be said as the original does."""
+        """Replace a length that is known to have no counterpart in the original's source."""
         return node.otherwise if isinstance(node, syntax.SaidLength) and node.key in self.unsaid else node
 
     def _gives_something(self) -> bool:

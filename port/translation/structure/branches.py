@@ -1,4 +1,4 @@
-"""The branches of a function of the original's: their tests, and the lines that stand in them."""
+"""The branches of one of the original's functions: their tests, and the lines inside them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from port.translation.ir.source_location import SourceLocation
 
 @dataclass(frozen=True)
 class OriginalTest:
-    """A test of the original's.
+    """The test of an ``if`` statement or a conditional expression of the original.
 
     Attributes:
         text: its source.
-        expression: the same in our nodes; None where we have none for it.
-        line: in its file.
-        lines: the lines that run where it holds, first and last.
-        otherwise: those that run where it does not.
+        expression: the test in our syntax nodes; None where they cannot express it.
+        line: its line in the file.
+        lines: first and last line of the branch where the test holds.
+        otherwise: first and last line of the other branch.
     """
 
     text: str
@@ -33,7 +33,7 @@ class OriginalTest:
     otherwise: tuple[int, int] = (0, -1)
 
     def around(self, line: int) -> Iterator[bool]:
-        """Whether it holds where a line stands; nothing for a line that stands in none of its branches."""
+        """Yield whether the test holds at a line; nothing for a line outside its branches."""
         for (first, last), holds in ((self.lines, True), (self.otherwise, False)):
             if first <= line <= last:
                 yield holds
@@ -44,9 +44,9 @@ class OriginalBranches:
     """The branches of a function.
 
     Attributes:
-        file: that it stands in.
-        tests: of its conditional statements and expressions, in the order of the source.
-        returns: where it returns.
+        file: the file that defines the function.
+        tests: the tests of its conditional statements and expressions, in source order.
+        returns: the lines of its return statements.
         names: the variables that it reads.
     """
 
@@ -56,7 +56,7 @@ class OriginalBranches:
     names: frozenset[str] = frozenset()
 
     def around(self, place: SourceLocation) -> list[tuple[OriginalTest, bool]]:
-        """The tests of the branches that a line stands in, and whether they hold there; the innermost first."""
+        """The tests of the branches around a line, innermost first, and whether each holds there."""
         if place.file != self.file:
             return []
         return [(test, holds) for test in reversed(self.tests) for holds in test.around(place.line)]
@@ -64,8 +64,8 @@ class OriginalBranches:
 
 @cache
 def branches_of(function: Any) -> OriginalBranches:
-    """The branches of a function; none where its source is not to be had."""
-    function = inspect.unwrap(function)  # of a decorator's wrapper nothing is told
+    """Find the branches of a function; none where its source is not available."""
+    function = inspect.unwrap(function)  # the wrapper that a decorator adds says nothing about its branches
     try:
         lines, first = inspect.getsourcelines(function)
         file = inspect.getsourcefile(function) or ""

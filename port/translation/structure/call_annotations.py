@@ -1,4 +1,4 @@
-"""How what calls are given, and give, is annotated."""
+"""Type annotations for the arguments and results of calls."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ RETURN = "return"
 
 
 def annotations_of(call: Call, lowered: LoweredGraph) -> dict[str, str]:
-    """What a call is given, by its parameters' names, and what it gives, as ``"return"``: as they are annotated."""
-    return {name: _annotation(given, lowered) for name, given in {**call.parameters, RETURN: call.results}.items()}
+    """Annotations of a call's parameters, by their names, and of its results, as ``"return"``."""
+    return {name: _annotation(value, lowered) for name, value in {**call.parameters, RETURN: call.results}.items()}
 
 
 def _annotation(given: Any, lowered: LoweredGraph) -> str:
@@ -47,9 +47,9 @@ def _items(given: Any) -> list[Any]:
 
 
 def numbers_given(call: Call, lowered: LoweredGraph) -> dict[str, str]:
-    """The parameters of a call that are given whole numbers, as lengths are: their names → how they are annotated.
+    """Find the parameters of a call that receive whole numbers, such as lengths: their names → their annotations.
 
-    Where there are arrays among the numbers, the annotation is ``""``.
+    Where arrays are mixed with the numbers, the annotation is ``""``.
     """
     found = {}
     for name, given in call.parameters.items():

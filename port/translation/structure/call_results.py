@@ -1,4 +1,4 @@
-"""What a call gives: whether its parts have names at once, and how each is reached."""
+"""Results of a call: whether they are unpacked into names at once, and how to reach each part."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from port.translation.ir.graph import Value, each_value
 
 
 def unpacks(results: Any, *, inside: bool = False) -> bool:
-    """Whether what a call gives has names of its own at once: ``x = …``, ``x, y = …``; or has no part that has one."""
+    """Whether a call's results get names at once (``x = …``, ``x, y = …``), or have no part that gets one."""
     values = [value.name for value in each_value(results)]
     match results:
         case None | Value():
@@ -23,7 +23,7 @@ def unpacks(results: Any, *, inside: bool = False) -> bool:
 
 
 def parts_of(results: Any) -> Iterator[tuple[tuple[Any, ...], Value]]:
-    """The values in what a call gives, by the keys that lead to them."""
+    """Yield the values in a call's results, each with the keys that lead to it."""
     match results:
         case Value():
             yield (), results
@@ -35,11 +35,11 @@ def parts_of(results: Any) -> Iterator[tuple[tuple[Any, ...], Value]]:
 
 
 def with_arrays(results: Any, values: Mapping[str, Value]) -> Any:
-    """What a function gives, without the parts that are numbers alone: whoever calls it has those as numbers.
+    """Drop the parts of a function's results that are numbers only: its caller already has them as numbers.
 
     Args:
         results: a tree of expressions.
-        values: of the run, by their names.
+        values: the values of the graph, by their names.
     """
     if not isinstance(results, tuple):
         return results

@@ -1,4 +1,4 @@
-"""Calls of modules, methods and functions as statements of the body in which they stand."""
+"""Calls of modules, methods and functions as statements of the calling body."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from port.translation.structure.written_function import Functions
 
 
 def written_function(call: Call) -> Any:
-    """The function, or the method, whose body a call's is; None for a ``forward``: its lines end there anyway."""
+    """The function or method whose body a call runs; None for a ``forward``, at which source lines end anyway."""
     return None if isinstance(call, ModuleCall) and call.method == FORWARD else call.function
 
 
@@ -29,24 +29,24 @@ class CallStatements:
     """Writes the calls of one body.
 
     Args:
-        lowered: the run.
-        bodies: of what is called, by `key_of` the calls.
-        functions: those that are called.
+        lowered: the lowered graph.
+        bodies: the callees' bodies, by `key_of` the calls.
+        functions: the functions that are called.
     """
 
     def __init__(self, lowered: LoweredGraph, bodies: Mapping[str, Body], functions: Functions) -> None:
         self.lowered, self.bodies, self.functions = lowered, bodies, functions
-        self.wholes: dict[syntax.Expr, Value] = {}  # what calls gave so far as trees
+        self.wholes: dict[syntax.Expr, Value] = {}  # the trees that calls have returned so far
 
     def made_by(self, call: ModuleCall | FunctionCall, caller: Call) -> Iterator[Made]:
-        """One statement for what a call gives, or one for all of it and one for each part.
+        """Yield one statement for a call's results, or one for all of them and one for each part.
 
         Args:
-            call: of a module, a method or a function.
-            caller: in whose code it stands.
+            call: the call of a module, a method or a function.
+            caller: the call whose code contains it.
 
         Raises:
-            Unreachable: the function that is called is not written.
+            Unreachable: the called function is not written.
         """
         if isinstance(call, FunctionCall):
             called, acts = self._called_function(call, caller), False
@@ -58,14 +58,14 @@ class CallStatements:
         if isinstance(results, tuple) and isinstance(named, tuple) and _are_named(results, named):
             yield from self._parts_by_names(call, results, Made(None, called, statement, acts=acts, outer=outer))
             return
-        # What the original calls by one name and hands on is one thing here, too.
+        # Where the original has one name for the results and passes them on, so does the translation.
         is_one = statement is not None and isinstance(statement.targets, str) and not statement.taken
         if unpacks(results) and not (is_one and isinstance(results, tuple) and len(results) > 1):
             yield Made(results, called, statement, acts=acts, outer=outer)
             return
         parts: dict[Value, tuple[Any, ...]] = {}
         for keys, value in parts_of(results):
-            parts.setdefault(value, keys)  # of an array that is given twice, the first
+            parts.setdefault(value, keys)  # an array that is returned twice is read at its first place
         whole = Value(f"{next(iter(parts)).name}_and_others", (), "tree")
         yield Made(whole, called, statement, acts=acts, outer=outer)
         self.wholes[literal(call.results)] = whole
@@ -73,7 +73,7 @@ class CallStatements:
             yield Made(value, _part(whole, keys), statement, keys=keys)
 
     def _parts_by_names(self, call: Call, results: tuple[Any, ...], made: Made) -> Iterator[Made]:
-        """``x, skips = self.encode(x)``: one statement, and one for each part of what goes by one name."""
+        """Yield ``x, skips = self.encode(x)``, and one statement for each part of a tree that has a single name."""
         given: list[Any] = []
         parts: list[Made] = []
         for place, result in enumerate(results):
@@ -90,7 +90,7 @@ class CallStatements:
         yield from parts
 
     def _as_values(self, call: Call) -> Any:
-        """What a call gives: its own values, and None for all else, in the tree."""
+        """A call's results as a tree: the values that the call itself computes, and None for everything else."""
         inner = {value.name for step in call.items for value in made_by(step)}
 
         def walk(results: Any) -> Any:
@@ -127,14 +127,14 @@ class CallStatements:
         return function.called(call, self._given)
 
     def _given(self, argument: Any) -> syntax.Expr:
-        """An argument; where it is all that another call gave, as that."""
+        """Write an argument; the whole result of another call is written as its one name."""
         expression = literal(argument)
         whole = None if isinstance(argument, syntax.Expr) else self.wholes.get(expression)
         return expression if whole is None else ref(whole)
 
 
 def _are_named(results: tuple[Any, ...], names: tuple[Any, ...]) -> bool:
-    """Whether each tree that a call gives goes by a name of its own, and no array is given twice."""
+    """Whether each tree in a call's results has one name, and no array is returned twice."""
     values = list(each_value(results))
     if len(results) != len(names) or len(values) > len(set(values)):
         return False
@@ -143,7 +143,7 @@ def _are_named(results: tuple[Any, ...], names: tuple[Any, ...]) -> bool:
 
 
 def _part(whole: Value, keys: tuple[Any, ...]) -> syntax.Expr:
-    """``skips[0]``: what a call gave within a tree."""
+    """Read one part of a tree that a call returned: ``skips[0]``."""
     expression: syntax.Expr = ref(whole)
     for key in keys:
         expression = item_of(expression, key)

@@ -1,4 +1,4 @@
-"""The run as a tree of calls: which module called which, and what each did itself."""
+"""The graph as a tree of calls: which module called which, and what each computed itself."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from port.translation.structure.call_results import with_arrays
 
 @dataclass(frozen=True, eq=False)
 class ModuleCall:
-    """A call of a module's ``forward``, or of another method of it.
+    """A call of a module's ``forward`` or of another of its methods.
 
     Attributes:
-        path: of the module.
+        path: the module's path.
         module: the torch module.
-        parameters: what it was given, expressions by the names of the method's parameters.
-        results: what it returns: a tree of expressions.
-        place: where it is called.
-        items: what it does: assignments and calls, in order.
-        writes: the buffers that it writes to: their names → expressions.
-        method: what is called.
+        parameters: names of the method's parameters → the expressions passed for them.
+        results: the return value, a tree of expressions.
+        place: the line that calls it.
+        items: its assignments and calls, in order.
+        writes: names of the buffers that it writes → expressions.
+        method: the method that is called.
     """
 
     path: str
@@ -43,7 +43,7 @@ class ModuleCall:
 
     @property
     def key(self) -> str:
-        """What is called: `key_of` its path and method."""
+        """`key_of` the path and the method."""
         return key_of(self.path, self.method)
 
     @property
@@ -53,12 +53,12 @@ class ModuleCall:
 
 @dataclass(frozen=True, eq=False)
 class Repeated:
-    """A loop, and what a round of it does.
+    """A loop, and the items of one iteration.
 
     Attributes:
-        path: of the module whose code it stands in.
-        scan: what it takes and gives.
-        items: what a round does, as a call's.
+        path: of the module whose code contains the loop.
+        scan: the loop's inputs and outputs.
+        items: the items of one iteration, as in a call.
     """
 
     path: str
@@ -68,13 +68,13 @@ class Repeated:
 
 @dataclass(frozen=True, eq=False)
 class FunctionCall:
-    """A call of a function of the original's.
+    """A call of one of the original's functions.
 
     Attributes:
-        path: of the module whose code it stands in.
-        enter: what is called, and with what.
-        results: what it returns: a tree of expressions.
-        items: what it does, as a module's call.
+        path: of the module whose code contains the call.
+        enter: which function is called, and its arguments.
+        results: the return value, a tree of expressions.
+        items: its assignments and calls, as in a module's call.
     """
 
     path: str
@@ -100,7 +100,7 @@ class FunctionCall:
 
     @property
     def writes(self) -> Mapping[str, syntax.Expr]:
-        """A function writes to nothing: whoever calls it writes what it gives."""
+        """A function writes no buffers: its caller writes what it returns."""
         return {}
 
 
@@ -109,7 +109,7 @@ Item: TypeAlias = "Assignment | ModuleCall | FunctionCall | Repeated"
 
 
 def calls_in(items: Iterable[Item]) -> Iterator[ModuleCall]:
-    """The calls among some items, and those in loops."""
+    """Yield the calls among some items, and those in loops and functions."""
     for item in items:
         match item:
             case ModuleCall():
@@ -119,7 +119,7 @@ def calls_in(items: Iterable[Item]) -> Iterator[ModuleCall]:
 
 
 def function_calls_in(items: Iterable[Item]) -> Iterator[FunctionCall]:
-    """The calls of functions among some items, and all within calls and loops."""
+    """Yield the calls of functions among some items, and all within calls and loops."""
     for item in items:
         if isinstance(item, FunctionCall):
             yield item
@@ -128,7 +128,7 @@ def function_calls_in(items: Iterable[Item]) -> Iterator[FunctionCall]:
 
 
 def made_by(item: Item) -> Iterator[Value]:
-    """The values that an item makes, within calls, too."""
+    """Yield the values that an item computes, calls inside it included."""
     match item:
         case Assignment():
             yield from each_value(item.results)
@@ -140,12 +140,12 @@ def made_by(item: Item) -> Iterator[Value]:
 
 
 def call_tree(lowered: LoweredGraph, dissolved: set[str], tree: ModuleTree) -> ModuleCall:
-    """The root's call, and in it all others.
+    """Build the call of the root module, with all other calls inside it.
 
     Args:
-        lowered: the run.
-        dissolved: `key_of` the calls that are written out where they are called, but for modules in a Sequential.
-        tree: of the modules.
+        lowered: the lowered graph.
+        dissolved: `key_of` the calls to inline where they are called, except for modules in a Sequential.
+        tree: the module tree.
     """
     first = next(number for number, step in enumerate(lowered.steps) if isinstance(step, ScopeEnter))
     root = lowered.steps[first]
@@ -160,16 +160,16 @@ class _Reader:
     """Reads the steps of calls and of loops.
 
     Args:
-        dissolved: `key_of` the calls that are written out where they are called.
-        tree: of the modules.
-        values: of the run, by their names.
+        dissolved: `key_of` the calls to inline where they are called.
+        tree: the module tree.
+        values: the values of the graph, by their names.
     """
 
     def __init__(self, dissolved: set[str], tree: ModuleTree, values: Mapping[str, Value]) -> None:
         self.dissolved, self.tree, self.values = dissolved, tree, values
 
     def read(self, path: str, steps: Iterator[LoweredStep]) -> tuple[tuple[Item, ...], Any]:
-        """What a call of a module, or a round of a loop in its code, does up to its end; and what it returns."""
+        """Read a module's call, or one loop iteration in its code, up to its end: its items and its return value."""
         items: list[Item] = []
         dissolved: list[str] = []
         for step in steps:
@@ -197,9 +197,9 @@ class _Reader:
         return tuple(items), None
 
     def _is_dissolved(self, step: ScopeEnter, path: str) -> bool:
-        """Whether a call that the module at a path makes is written out in that one's code."""
+        """Whether a call made by the module at a path is inlined into that module's code."""
         if step.method != FORWARD:
-            # A method is called by its own module alone, and that is a class of ours.
+            # Only its own module calls a method, and that module is a class that is written.
             return step.key in self.dissolved or step.path != path or (bool(path) and self.tree.kind(path) != "class")
         return step.path in self.dissolved and self.tree.kind(path) != "sequential"
 
@@ -208,7 +208,7 @@ Writes = Mapping[str, syntax.Expr]
 
 
 def _writes_by_maker(root: ModuleCall, written: Writes) -> dict[ModuleCall, Writes]:
-    """The call that makes the new value of each buffer, and writes it."""
+    """Find the call that computes the new value of each buffer, and so writes it."""
     makers: dict[str, ModuleCall] = {}
 
     def walk(call: ModuleCall) -> None:
@@ -228,7 +228,7 @@ def _writes_by_maker(root: ModuleCall, written: Writes) -> dict[ModuleCall, Writ
 
 
 def _with_writes(call: ModuleCall, writes: Mapping[ModuleCall, Writes]) -> ModuleCall:
-    """The same call, each buffer written where its new value is made."""
+    """Let each buffer be written by the call that computes its new value."""
 
     def within(item: Item) -> Item:
         match item:

@@ -1,4 +1,4 @@
-"""The statements of several example calls side by side: what is one statement, and whose each is."""
+"""Align the statements of several example calls: which are the same statement, and which cases each belongs to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NONE = syntax.Const(None)
 
 @dataclass(frozen=True)
 class CaseRow:
-    """A statement, the cases that have it, and the original's line that it is of."""
+    """A statement, the cases that have it, and the line of the original that it comes from."""
 
     statement: syntax.Stmt
     whose: Cases
@@ -30,16 +30,16 @@ class CaseRow:
 
 @dataclass
 class CaseAlignment:
-    """The bodies of one module's call, statement by statement.
+    """The bodies of one module's call in several cases, aligned statement by statement.
 
     Args:
-        cases: by their numbers.
+        cases: the bodies, by case number.
 
     Attributes:
-        known: the parameters that hold something known in every case.
-        names: those that stand in each case's body.
-        assigned: those that it gives values to.
-        unset: variables that are None in some cases, where others compute them.
+        known: parameters whose values are known in every case.
+        names: case → the names that its body contains.
+        assigned: case → the names that its body assigns.
+        unset: variables that some cases compute and others leave None → the latter.
     """
 
     cases: Mapping[int, CaseBody]
@@ -55,7 +55,7 @@ class CaseAlignment:
         self.assigned = {n: set[str]().union(*map(assigned_in, c.body.statements)) for n, c in self.cases.items()}
 
     def rows(self) -> list[CaseRow]:
-        """The statements of all cases: as many as can be are one, in the order of each."""
+        """The statements of all cases, merged wherever possible, in an order that respects every case's."""
         first, *others = self.cases
         rows = self.rows_of(first)
         for number in others:
@@ -63,19 +63,19 @@ class CaseAlignment:
         return rows
 
     def returned(self) -> list[tuple[syntax.Expr | None, Cases]]:
-        """What the cases give, each with those that give it."""
+        """The return values of the cases, each with the cases that return it."""
         found: list[tuple[syntax.Expr | None, Cases]] = []
         for number, case in self.cases.items():
-            given = case.body.returns
+            returned = case.body.returns
             for place, (known, whose) in enumerate(found):
-                both = known if known == given else None
-                if both is None and known is not None and given is not None:
-                    both = self.unified(known, whose, given, number)
-                if both is not None or known is given:
+                both = known if known == returned else None
+                if both is None and known is not None and returned is not None:
+                    both = self.unified(known, whose, returned, number)
+                if both is not None or known is returned:
                     found[place] = (both, whose | {number})
                     break
             else:
-                found.append((given, frozenset({number})))
+                found.append((returned, frozenset({number})))
         return found
 
     def rows_of(self, number: int) -> list[CaseRow]:
@@ -85,7 +85,7 @@ class CaseAlignment:
         return [CaseRow(one, frozenset({number}), place) for one, place in zip_longest(body.statements, places)]
 
     def aligned(self, rows: list[CaseRow], own: list[CaseRow], number: int) -> list[CaseRow]:
-        """The statements so far, and those of one more case: as many as can be are one."""
+        """Merge the statements so far with those of one more case (longest common subsequence)."""
         table = [[self.unified(row.statement, row.whose, one.statement, number) for one in own] for row in rows]
         best = [[0] * (len(own) + 1) for _ in range(len(rows) + 1)]
         for i in reversed(range(len(rows))):
@@ -108,7 +108,7 @@ class CaseAlignment:
         return [*made, *rows[i:], *own[j:]]
 
     def unified(self, one: Any, whose: Cases, other: Any, number: int) -> Any:
-        """What two trees both are, each in its cases; None where they are not one."""
+        """Merge two trees into one that is right in the cases of both; None where there is none."""
         if one == other:
             return one
         if isinstance(one, syntax.Expr) and isinstance(other, syntax.Expr):
@@ -134,7 +134,7 @@ class CaseAlignment:
         return one if one == other else _APART
 
     def means(self, tree: syntax.Expr, name: str, whose: Cases) -> bool:
-        """Whether an expression is what a parameter holds, in each of some cases."""
+        """Whether an expression is the value of a parameter in each of some cases."""
         own = name_of(name)
         if tree == own:
             return True
@@ -143,7 +143,7 @@ class CaseAlignment:
         return is_kept and all(isinstance(value, syntax.Expr) and value == tree for value in held)
 
     def set_in_some(self, one: syntax.Expr, whose: Cases, other: syntax.Expr, number: int) -> syntax.Expr | None:
-        """A variable that some cases compute, where others have None."""
+        """A variable that some cases compute and others have as None."""
         for variable, none, theirs in ((one, other, frozenset({number})), (other, one, whose)):
             if isinstance(variable, syntax.Name) and none == _NONE:
                 if any(variable.id in self.names[case] for case in theirs) or variable.id in self.known:
@@ -153,7 +153,7 @@ class CaseAlignment:
         return None
 
     def with_unset(self, rows: list[CaseRow]) -> list[CaseRow]:
-        """The rows, and ``mask = None`` in the cases that do not compute it, beside the line that does."""
+        """Add ``mask = None`` for the cases that do not compute it, after the line that does."""
         for name, whose in self.unset.items():
             assigned = [place for place, row in enumerate(rows) if name in assigned_in(row.statement)]
             read = any(name in names_in(row.statement) for row in rows if row.whose & whose)
@@ -167,7 +167,7 @@ _APART = object()
 
 
 def _with_same_keywords(call: syntax.Call, other: syntax.Call) -> syntax.Call:
-    """A call with the keywords of another, in that order; those that it has not are None, if that is their default."""
+    """Give a call the keywords of another, in that order; those that it lacks become None if that is their default."""
     own = {keyword.arg: keyword for keyword in call.keywords}
     order = [keyword.arg for keyword in (call if len(call.keywords) >= len(other.keywords) else other).keywords]
     lacking = [name for name in order if name not in own]
@@ -177,10 +177,10 @@ def _with_same_keywords(call: syntax.Call, other: syntax.Call) -> syntax.Call:
 
 
 def _is_none_by_default(function: syntax.Expr, keyword: str) -> bool:
-    """Whether leaving a keyword away is to give None for it."""
+    """Whether omitting a keyword means passing None."""
     path = dotted(function)
     if path.startswith("self."):
-        return True  # an option of a layer's call, as ``mask`` is
+        return True  # an option of a layer's call, such as ``mask``
     first, _, others = path.partition(".")
     try:
         found = resolve_name(f"{_WHOLE_NAMES.get(first, first)}.{others}")
@@ -193,7 +193,7 @@ _WHOLE_NAMES = {"jnp": "jax.numpy", "lax": "jax.lax", "nnx": "flax.nnx", "F": "p
 
 
 def assigned_in(statement: syntax.Stmt) -> set[str]:
-    """The variables that a statement, or one in it, gives a value to."""
+    """The variables that a statement, or one nested in it, assigns."""
     found: set[str] = set()
     for node in syntax.walk(statement):
         if isinstance(node, syntax.Assign):

@@ -1,4 +1,4 @@
-"""Builds the classes that are written: what each instance holds, and one class for those that are alike."""
+"""Build the classes to write: what each instance holds, and one class for instances that are alike."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from port.translation.structure.written_calls import WrittenCalls
 
 
 class SaidOtherwise(Exception):
-    """The numbers of a class cannot be said with the arguments of its constructor."""
+    """Constructor arguments do not express the numbers of a class consistently across its instances."""
 
     def __init__(self, original: type) -> None:
         super().__init__(original.__qualname__)
@@ -37,7 +37,7 @@ class SaidOtherwise(Exception):
 
 
 class ClassBuilding:
-    """The classes on their way: instances of one class folded into one, those that others hold first."""
+    """Builds classes bottom-up: folds the instances of each original class, modules that others hold first."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class ClassBuilding:
         )
 
     def _fold(self) -> None:
-        """Fold class by class: those that others hold first."""
+        """Fold class by class, modules that others hold first."""
         paths = [path for path in self.tree.modules if self._is_class(path) or self._is_own_sequential(path)]
         waiting: dict[Any, list[str]] = defaultdict(list)
         for path in paths:
@@ -87,14 +87,14 @@ class ClassBuilding:
             if self.tree.kind(members[0]) == "sequential":
                 folded = fold([self._sequential_form(path) for path in members], set(taken))
                 if len(folded) > 1:
-                    continue  # they are written where they stand
+                    continue  # they are written inline
             else:
                 forms = [self._form(path) for path in members]
-                # A layer of torch's that another's weights stand for: nothing is left of it.
+                # A layer of torch whose weights are shared with another: nothing is left of it.
                 forms = [form for form in forms if form.attributes or not form.path or form.body is not None]
                 folded = self._alike(fold(forms, set(taken)), forms)
                 if len(folded) > 1 and any(has_methods(form.body) for form in forms):
-                    # Written out where they are called, what differs may stand behind a condition.
+                    # Once the methods are inlined, their differences can go behind a condition.
                     raise MethodsDiffer({key for form in forms for key in methods_of(form.path, form.body)})
             for made in folded:
                 taken.add(made.name)
@@ -104,17 +104,17 @@ class ClassBuilding:
         self.classes[-1] = replace(self.classes[-1], is_frozen=self.freezing.is_whole)
 
     def _alike(self, folded: list[FoldedClass], forms: list[ClassForm]) -> list[FoldedClass]:
-        """The classes of some instances, if their numbers alone would not make fewer.
+        """Check that literal numbers would not give fewer classes than arguments do, and return the classes.
 
         Raises:
             SaidOtherwise: they would.
         """
-        if len(folded) > 1 and self.arguments.speaks_of(forms[0].path):
+        if len(folded) > 1 and self.arguments.covers(forms[0].path):
             self.arguments, known = OwnArguments(None, self.tree), self.arguments
             try:
                 literal = fold([self._form(form.path) for form in forms], set())
             except SaidOtherwise:
-                return folded  # without arguments a module within cannot be given its own
+                return folded  # without arguments, a module inside cannot be passed its own
             finally:
                 self.arguments = known
             if len(literal) < len(folded):
@@ -122,7 +122,7 @@ class ClassBuilding:
         return folded
 
     def _level(self, path: str) -> int:
-        """How many modules of the same class are inside one another beneath this one."""
+        """Nesting depth: how many modules of the same class are inside one another below this one."""
         inside = [
             other
             for other in self.tree.modules
@@ -139,7 +139,7 @@ class ClassBuilding:
         return not path or self._is_needed(path)
 
     def _is_own_sequential(self, path: str) -> bool:
-        """Whether a module is of a class derived from Sequential that has no ``forward`` of its own."""
+        """Whether a module's class derives from Sequential and has no ``forward`` of its own."""
         import torch
 
         if not path or self.tree.kind(path) != "sequential" or type(self.tree.modules[path]) is torch.nn.Sequential:
@@ -212,7 +212,7 @@ class ClassBuilding:
         )
 
     def _is_idle(self, path: str) -> bool:
-        """Whether a module gives what it takes, and is called."""
+        """Whether a module is called but returns its input unchanged."""
         owner, _, name = path.rpartition(".")
         body = self.calls.bodies.get(owner)
         read = syntax.Attribute(syntax.Name("self"), identifier(name))
@@ -220,10 +220,10 @@ class ClassBuilding:
         return path in self.tree.idle and (body is None or any(node == read for node in nodes))
 
     def _said(self, path: str, made: syntax.Expr) -> syntax.Expr:
-        """A construction as the constructor at a path says it.
+        """Express a construction in terms of the arguments of the constructor at a path.
 
         Raises:
-            SaidOtherwise: a module in it is given a configuration that this constructor does not have.
+            SaidOtherwise: a module in it receives a configuration that this constructor does not have.
         """
         said = self.arguments.in_constructor(path, made)
         lacking = given_a_configuration(said)
@@ -239,18 +239,18 @@ class ClassBuilding:
         return parameter_form(self._start(path, name, parameter), kind=self.freezing.kind(path, name))
 
     def _start(self, path: str, name: str, tensor: Any) -> syntax.Expr:
-        """The array that a parameter or a buffer of a module's own starts with."""
+        """The initial value of a module's own parameter or buffer."""
         key = f"{path}.{name}" if path else name
         sizes, table = self.arguments.sizes(key, tensor), self.arguments.table(key)
         return self.initial.value(key, self._shown(key), tensor, layout_held(self.runs, path, name), sizes, table)
 
     def _shown(self, path: str) -> str:
-        """What the source calls what a module holds: the module's class, and the attribute."""
+        """How the source refers to an attribute: the module's class, and the attribute."""
         owner, _, name = path.rpartition(".")
         return f"{type(self.tree.modules[owner]).__name__}.{name}"
 
     def _own_parameters(self) -> list[tuple[str, str]]:
-        """The modules' own parameters that are written: each one's module and name."""
+        """The modules' own parameters that are written: module path and name."""
         return [
             (path, name)
             for path, module in self.tree.modules.items()
@@ -261,7 +261,7 @@ class ClassBuilding:
         ]
 
     def _construction(self, path: str) -> syntax.Expr | None:
-        """What makes a child, frozen or not; None where nothing is left of it."""
+        """The construction of a child module, wrapped in ``frozen`` if need be; None where nothing is left of it."""
         return self.freezing.construction(path, self._made(path))
 
     def _made(self, path: str) -> syntax.Expr | None:
@@ -269,7 +269,7 @@ class ClassBuilding:
         if module is None:
             return None
         if self.tree.first_path(path) != path:
-            return None  # it is made, and called, under its first name
+            return None  # it is built, and called, under its first name
         match self.tree.kind(path):
             case "layer":
                 if is_function(module):

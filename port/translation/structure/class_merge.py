@@ -1,4 +1,4 @@
-"""Instances of one class of the original, folded into one class: what differs becomes arguments of its constructor."""
+"""Fold the instances of one original class into one class; what differs becomes constructor arguments."""
 
 from __future__ import annotations
 
@@ -22,11 +22,17 @@ from port.translation.structure.written_body import Body
 
 @dataclass(frozen=True)
 class ClassForm:
-    """One instance: what it holds, as constructions by the attributes' names, and what its call does.
+    """One instance of a class.
 
-    ``arguments`` has what its constructor is given, by the original's names; the attributes are said with them.
-    ``made`` has the same constructions as who constructs the instance says them. ``idle`` has the names of modules that
-    give what they take, and are called as others of their name are.
+    Attributes:
+        path: the module's path.
+        module: the torch module.
+        attributes: attribute names → constructions, in terms of the constructor's arguments.
+        body: the body of its call; None if it is never called.
+        is_sequential: whether it is a Sequential of its attributes.
+        arguments: the original's argument names → the values passed to its constructor.
+        made: the same constructions in terms of the enclosing constructor.
+        idle: names of modules that return their input, and are called like others of their name.
     """
 
     path: str
@@ -41,19 +47,19 @@ class ClassForm:
 
 @dataclass(frozen=True)
 class FoldedClass:
-    """A class to be written.
+    """A class to write.
 
     Attributes:
-        name: the original's, with a number where one class of the original became several.
-        members: paths of its instances.
-        original: torch's class.
-        arguments: of the constructor.
-        attributes: what the constructor makes; an argument's name for what it is given.
-        body: what the call does; None for what is only a holder of others.
+        name: the original's name, numbered where one original class became several.
+        members: the paths of its instances.
+        original: the torch class.
+        arguments: the constructor's arguments.
+        attributes: what the constructor builds; for an attribute that is passed in, the argument's name.
+        body: the body of its call; None for a class that only holds other modules.
         is_sequential: whether it is a Sequential of its attributes.
-        is_frozen: whether it trains nothing, and its constructor says so.
-        kept: its constructor, where that is written as the original's source has it.
-        stacked: the lists of which its call goes through a stack.
+        is_frozen: whether no parameter is trained, which the constructor then states.
+        kept: the constructor, where it is translated from the original's source.
+        stacked: the lists that its call scans as a stack.
         is_scanned: whether all its instances are in stacks.
     """
 
@@ -70,7 +76,7 @@ class FoldedClass:
     is_scanned: bool = False
 
     def construction(self, path: str) -> syntax.Expr:
-        """The call that makes an instance: every argument by its name."""
+        """The call that builds an instance, every argument by name."""
         keywords = [syntax.Keyword(argument.name, argument.values[path]) for argument in self.arguments]
         options = syntax.Keyword(None, syntax.Name("options"))
         return syntax.Call(syntax.Name(self.name), (), (*keywords, options))
@@ -80,7 +86,7 @@ _MOST_MODULES = 2
 
 
 def fold(forms: list[ClassForm], taken: set[str]) -> list[FoldedClass]:
-    """The fewest classes that the instances can be folded into."""
+    """Fold instances into as few classes as possible."""
     groups: dict[Any, list[ClassForm]] = defaultdict(list)
     for form in forms:
         groups[_shape(form)].append(form)
@@ -116,7 +122,7 @@ def _size(form: ClassForm) -> int:
 
 
 def _shape(form: ClassForm) -> Any:
-    """A form without its numbers."""
+    """A form with its numbers erased."""
     attributes = tuple((name, without_numbers(made, none_too=False)) for name, made in form.attributes.items())
     body = form.body
     if body is None:
@@ -127,18 +133,18 @@ def _shape(form: ClassForm) -> Any:
 
 
 def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
-    """One class for groups of instances, each group alike but for its numbers; None where there is none."""
+    """Fold groups of instances, each uniform up to its numbers, into one class; None where that is impossible."""
     forms = [form for group in groups for form in group]
     holes = Holes()
     names = list(dict.fromkeys(attribute for form in forms for attribute in form.attributes))
-    # What is idle in all of them is called, too: another class of the original's has a module there.
+    # A module that is idle in all of them is still called: another class of the original has a module there.
     idle = frozenset[str]().union(*(form.idle for form in forms)) - {*names}
     attributes: dict[str, syntax.Expr] = {name: code(IDENTITY) for name in sorted(idle)}
     modules: list[Argument] = []
     for attribute in names:
         given = [form.attributes.get(attribute) for form in forms]
         if all(made is None or isinstance(made, syntax.Name) for made in given):
-            given = [made for made in given if made is not None]  # random streams: the others may hold them as well
+            given = [made for made in given if made is not None]  # random streams: the others may hold them too
         try:
             attributes[attribute] = unified(_all_there(given), holes, (attribute,))
         except Differ:
@@ -157,7 +163,7 @@ def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
     kept_ones = {number for number in range(len(holes.found)) if numbered(number) in read}
     said = _said(forms, attributes)
     if {argument.name for argument in said} & {argument.name for argument in (*modules, *flags)}:
-        return None  # one name cannot stand for what is given, and for what is made of it
+        return None  # one name cannot mean both an argument and what is built from it
     taken = {argument.name for argument in (*modules, *flags, *said)}
     called = name_holes(holes, forms, taken, kept_ones, set(names), {flag.name: flag.values for flag in flags})
     arguments = list(said)
@@ -188,7 +194,7 @@ def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
 
 
 def _said(forms: list[ClassForm], attributes: Mapping[str, syntax.Expr]) -> list[Argument]:
-    """The original's arguments with which the attributes are said."""
+    """The original's arguments in terms of which the attributes are expressed."""
     known, by_name = parameters(_class(forms)), by_name_alone(_class(forms))
     read = names_in(*attributes.values())
     arguments = []
@@ -201,7 +207,7 @@ def _said(forms: list[ClassForm], attributes: Mapping[str, syntax.Expr]) -> list
 
 
 def _module(attribute: str, forms: list[ClassForm]) -> Argument | None:
-    """A module that some lack, as an argument; None where all have another: those are classes of their own."""
+    """Pass a module that some instances lack as an argument; None if none lacks it: then they are different classes."""
     given = {form.path: form.attributes.get(attribute) for form in forms}
     if None not in given.values() or attribute in OPTIONS:
         return None
@@ -215,7 +221,7 @@ def _class(forms: list[ClassForm]) -> Any:
 
 
 def _function(place: str, forms: list[ClassForm]) -> Argument | None:
-    """What a Sequential has in a place, as an argument: an activation, say; None where that is a layer."""
+    """Pass a Sequential's element, such as an activation, as an argument; None where the element is a layer."""
     none = code(IDENTITY)
     values = {form.path: form.attributes.get(place, none) for form in forms}
     if any(isinstance(made, syntax.Call) and dotted(made.func) != "partial" for made in values.values()):
@@ -226,10 +232,10 @@ def _function(place: str, forms: list[ClassForm]) -> Argument | None:
 
 
 def _all_there(given: list[syntax.Expr | None]) -> list[syntax.Expr]:
-    """What several have.
+    """The same list, checked to be without gaps.
 
     Raises:
-        Differ: some have it not.
+        Differ: some instances lack it.
     """
     there = [made for made in given if made is not None]
     if len(there) < len(given):
@@ -238,7 +244,7 @@ def _all_there(given: list[syntax.Expr | None]) -> list[syntax.Expr]:
 
 
 def _read_in(body: Body | None) -> set[syntax.Node]:
-    """The holes whose numbers a call reads."""
+    """The holes that a call reads."""
     nodes = () if body is None else syntax.walk(*body.statements, body.returns)
     return {node for node in nodes if isinstance(node, syntax.Hole)}
 
@@ -246,7 +252,7 @@ def _read_in(body: Body | None) -> set[syntax.Node]:
 def _body(
     groups: list[list[ClassForm]], modules: list[Argument], holes: Holes, flags: list[Argument]
 ) -> Body | str | None:
-    """What all instances do, what only some do behind a condition; a sentence where that cannot be said."""
+    """Merge the bodies, with what only some do behind a condition; the reason as a string where that is impossible."""
     bodies = [group[0].body for group in groups]
     if any(body is None for body in bodies):
         return None if all(body is None for body in bodies) else "only some are called"
@@ -268,7 +274,7 @@ def _body(
 def _returns(
     groups: list[list[ClassForm]], conditions: Conditions, statements: list[syntax.Stmt], holes: Holes
 ) -> syntax.Expr | None:
-    """What all give; where one group gives something else, that is given first, behind its condition."""
+    """Merge the return values; where one of two groups differs, it returns first, behind its condition."""
     try:
         return _unified_returns(groups, holes)
     except Differ:

@@ -1,4 +1,4 @@
-"""Every module of one's own as a class to be written; instances of one class folded into one."""
+"""Every user-defined module as a class to write; instances of one class are folded into one."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def program_of(
     functions: Functions | None = None,
     kept: ConstructionCalls | None = None,
 ) -> Program:
-    """The classes of a module's runs; what differs between them stands behind a condition.
+    """Build the classes for the graphs of a module; what differs between example calls goes behind conditions.
 
     Args:
-        cases: the runs of each example call, by whether they are of training.
-        tree: of the modules.
-        initial: how their parameters and buffers start, if that was looked at.
-        construction: how the original is constructed, if that is known: constructors then take its arguments.
-        fixed: those whose values are written as they are.
-        functions: those that the runs call.
-        kept: the calls of the original's constructors, if these are to be written as their source has them.
+        cases: the graphs of each example call, by whether they are for training.
+        tree: the module tree.
+        initial: the initial values of parameters and buffers, if known.
+        construction: how the original is constructed, if known: constructors then take its arguments.
+        fixed: arguments whose values are written as literals.
+        functions: the functions that the graphs call.
+        kept: the original's constructor calls, if the constructors are to be translated from their source.
 
     Raises:
-        CannotKeep: they cannot be.
+        CannotKeep: a constructor cannot be translated from its source.
     """
     dissolved = {
         path
@@ -64,10 +64,10 @@ def program_of(
             dissolved |= error.methods
         except Unreachable as error:
             lacking = methods.get(error.key, set()) - dissolved
-            if lacking:  # written out, what a method makes is there for its caller, given or not
+            if lacking:  # once inlined, all that a method computes is available to its caller
                 dissolved |= lacking
                 continue
-            # One in a Sequential is written out where that is called.
+            # A method of a module in a Sequential is inlined where that is called.
             path = error.key if error.key not in dissolved else error.key.rpartition(".")[0]
             if path in dissolved or not path:
                 raise

@@ -1,4 +1,4 @@
-"""A list in which the original collects what the rounds of a loop make, where a run has a variable for each: skips."""
+"""Rebuild a list in which the original collects a loop's outputs (skip connections), where a graph has variables."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _CALLED = ("zip", "enumerate", "reversed")
 
 
 def with_lists(body: Body, name: str) -> Iterator[tuple[Body, int]]:
-    """Bodies that append to a list what several variables of one name hold, and read it off that list later on.
+    """Yield bodies that append the values of numbered variables to a list and read them from it later.
 
-    ``skips.append(x)``, ``x = down(x)`` for ``x2 = down(x)``, and ``skips[1]`` for ``x2``: the rounds of a loop are
-    alike then.
+    ``skips.append(x)``, ``x = down(x)`` for ``x2 = down(x)``, and ``skips[1]`` for ``x2``: then the iterations of
+    the loop look alike.
 
     Args:
-        body: as the run does it.
-        name: what the list is to be called.
+        body: the body as the graph computes it.
+        name: the name of the list.
 
     Yields:
-        Each body, and how long its list is: with what is read late in it, and with all that a list has.
+        Each body with the length of its list: first with only the values read late, then with whole lists.
     """
     numbered = (name for name in _assigned(body.statements) if name != _base(name))
     for base in dict.fromkeys(base for base in map(_base, numbered) if not is_reserved(base) and base not in _CALLED):
@@ -46,18 +46,18 @@ def _assigned(statements: Sequence[syntax.Stmt]) -> Iterator[str]:
 
 
 def _base(name: str) -> str:
-    """``x`` for ``x2``: what the original calls several values in turn."""
+    """The original's name of numbered variables: ``x`` for ``x2``."""
     return name.rstrip("0123456789") or name
 
 
 @dataclass(eq=False)
 class _Version:
-    """What one assignment gives a variable.
+    """One assignment to a variable.
 
     Attributes:
-        called: the variable.
-        place: the number of the statement behind which it is there; 0 for a parameter.
-        is_late: whether it is read after the next one is made.
+        called: the variable's name.
+        place: number of the statement after which the value exists; 0 for a parameter.
+        is_late: whether it is read after the variable is assigned again.
     """
 
     called: str
@@ -66,17 +66,17 @@ class _Version:
 
 
 class _Unfit(Exception):
-    """The variables are used in a way that one list does not do."""
+    """The variables are used in a way that one list cannot reproduce."""
 
 
 @dataclass
 class _Collecting:
-    """One try.
+    """One attempt.
 
     Attributes:
-        with_listed: whether what stands in a list is collected, though nothing reads it late.
-        versions: of the variables of one base, in their order.
-        read: the number of a statement, and a variable → the version that it reads there.
+        with_listed: whether items of a list display are collected even though nothing reads them late.
+        versions: of the variables of one base name, in order.
+        read: (statement number, variable) → the version read there.
     """
 
     before: Body
@@ -97,7 +97,7 @@ class _Collecting:
             return None
 
     def _follow(self) -> None:
-        """Find which version each statement reads."""
+        """Find the version that each statement reads."""
         own = [each.lstrip("*") for each in self.before.parameters if each.lstrip("*") == self.base]
         self.versions = [_Version(name, 0) for name in own]
         for number, statement in enumerate(self.before.statements):
@@ -148,7 +148,7 @@ class _Collecting:
         return Body(self.before.parameters, tuple(statements), returns, self.before.modes)
 
     def _renamed(self, number: int, tree: N, late: list[_Version]) -> N:
-        """A statement that reads the list where it read an earlier version."""
+        """Replace reads of earlier versions by reads of the list."""
         now = [version for version in self.versions if version.place <= number]
 
         def is_whole(items: tuple[syntax.Expr, ...]) -> bool:
@@ -171,12 +171,12 @@ class _Collecting:
 
 
 def _items(node: syntax.Node) -> list[syntax.Name]:
-    """The variables that a list is made of."""
+    """The variables that a list display consists of."""
     names = [item for item in node.elts if isinstance(item, syntax.Name)] if isinstance(node, syntax.List) else []
     return names if isinstance(node, syntax.List) and len(names) == len(node.elts) >= _FEWEST else []
 
 
 def _outside_in(tree: N, change: Callable[[syntax.Node], syntax.Node]) -> N:
-    """A tree in which each node is changed before those beneath it; what is changed is left so."""
+    """Transform each node before its children; do not descend into what was replaced."""
     made = cast(N, change(tree))
     return made if made is not tree else syntax.with_parts(tree, lambda part: _outside_in(part, change))

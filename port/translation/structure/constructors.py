@@ -1,4 +1,4 @@
-"""What a module holds, as the right-hand sides of a constructor: ``nnx.Conv(3, 64, kernel_size=(7, 7), …)``."""
+"""Constructions of layers, parameters and buffers for a constructor: ``nnx.Conv(3, 64, kernel_size=(7, 7), …)``."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from port.translation.ir.expr import code, dotted, literal, worth
 from port.translation.structure.known_arguments import known_arguments
 
 OPTIONS = "options"
-"""What a constructor's ``dtype``, ``param_dtype`` and ``rngs`` are gathered in, for the layers that take them all."""
+"""The constructor's name for ``dtype``, ``param_dtype`` and ``rngs`` together, for layers that take all three."""
 
 
 _COMMON = ("dtype", "param_dtype", "rngs")
 
 
 def common_parameters() -> tuple[syntax.Parameter, ...]:
-    """The parameters that every written constructor has, given by their names."""
+    """The keyword-only parameters that every written constructor has."""
     return (
         syntax.Parameter("dtype", syntax.Name("Any"), syntax.Const(None), kind="name"),
         syntax.Parameter("param_dtype", syntax.Name("Any"), code("jnp.float32"), kind="name"),
@@ -34,13 +34,13 @@ def common_parameters() -> tuple[syntax.Parameter, ...]:
 
 
 def options_gathered() -> syntax.Stmt:
-    """The statement that gathers these for the layers that take them all."""
+    """The statement that gathers them for layers that take all three."""
     gathered = code("{" + ", ".join(f'"{name}": {name}' for name in _COMMON) + "}")
     return syntax.AnnAssign(syntax.Name(OPTIONS), code("dict[str, Any]"), gathered)
 
 
 def own_attribute(name: str, value: syntax.Expr) -> syntax.Stmt:
-    """``self.name = value``."""
+    """Assign an attribute: ``self.name = value``."""
     return syntax.Assign(syntax.Attribute(syntax.Name("self"), name), value)
 
 
@@ -50,17 +50,16 @@ def layer_form(
     redrawn: dict[str, syntax.Expr] | None = None,
     known: tuple[Any, Mapping[str, Any]] = (None, {}),
 ) -> syntax.Expr | None:
-    """The construction of a layer's twin; None where the twin is a function.
+    """Write the construction of a layer's twin; None where the twin is a function.
 
     Args:
         module: the torch layer.
-        initializers: those that it is given in the place of the pair's.
-        redrawn: variables that are drawn anew behind its construction → how.
-        known: the same layer, constructed anew with numbers that know where they come from, and what its constructor
-            was given.
+        initializers: arguments → initializers that replace the pair's.
+        redrawn: variables to draw again after the construction → their initializers.
+        known: the same layer, constructed again with numbers that know their origin, and its constructor's arguments.
 
     Raises:
-        NoPair: an argument that source cannot say.
+        NoPair: an argument has no source form.
     """
     pair = twin_pair(module)
     made = resolve(pair.flax)
@@ -86,7 +85,7 @@ def layer_form(
 
 
 def _at_own_row(drawn: syntax.Expr, padding: syntax.Expr | None) -> syntax.Expr:
-    """How a table is drawn: the row of the padding is the one that the layer is told, whichever that is."""
+    """Let the padding row of an embedding follow the layer's ``padding_idx``, whose number knows its origin."""
 
     def of(node: syntax.Node) -> syntax.Node:
         match node:
@@ -98,19 +97,19 @@ def _at_own_row(drawn: syntax.Expr, padding: syntax.Expr | None) -> syntax.Expr:
 
 
 def _check_accepted(pair: LayerPair, taken: Mapping[str, inspect.Parameter], given: Iterable[str]) -> None:
-    """See that the twin can be constructed with what its pair gives."""
+    """Check that the twin's constructor accepts the pair's arguments."""
     common = [name for name in _COMMON if name in taken]
     try:
         inspect.Signature(list(taken.values())[1:]).bind(**dict.fromkeys([*common, *given]))
     except TypeError as error:
         raise NoPair(
-            f"{name_of(pair.torch)}: its twin {name_of(pair.flax)} is not built so: {error}. Its pair's arguments give "
-            "what the twin's constructor takes"
+            f"{name_of(pair.torch)}: its twin {name_of(pair.flax)} rejects the pair's arguments: {error}. "
+            "A pair's arguments must be those that the twin takes"
         ) from error
 
 
 def function_form(module: Any) -> syntax.Expr:
-    """A function layer as something to call: ``nnx.relu``, ``partial(nnx.gelu, approximate=False)``."""
+    """Write a function layer as a callable: ``nnx.relu``, ``partial(nnx.gelu, approximate=False)``."""
     pair = twin_pair(module)
     callee = code(name_of(pair.flax))
     given = {name: literal(_plain(value)) for name, value in pair.arguments(module).items()}
@@ -132,7 +131,7 @@ def is_function(module: Any) -> bool:
 
 
 def _argument(value: Any, anew: Any = None) -> syntax.Expr:
-    """What a layer's twin is given: a number, or a layer within, which may have been constructed anew as well."""
+    """Write an argument of a layer's twin: a number, or an inner layer, which may be constructed again as well."""
     import torch
 
     if isinstance(value, torch.nn.Module):
@@ -153,7 +152,7 @@ def _plain(value: Any) -> Any:
             return value
     if callable(value) and getattr(value, "__module__", "").startswith(("jax", "port", "flax")):
         return code(f"{value.__module__}.{value.__qualname__}")
-    raise NoPair(f"it was told {value!r}, which source cannot say")
+    raise NoPair(f"argument {value!r} has no source form")
 
 
 def _common(taken: Any) -> list[syntax.Keyword]:
@@ -163,7 +162,7 @@ def _common(taken: Any) -> list[syntax.Keyword]:
 
 
 def expression_of(expression: Expression) -> syntax.Expr:
-    """An expression of a pair's as nodes."""
+    """Turn a pair's expression into syntax nodes."""
 
     def tree(value: Any) -> syntax.Expr:
         if isinstance(value, Expression):
@@ -179,19 +178,19 @@ def expression_of(expression: Expression) -> syntax.Expr:
 
 
 def parameter_form(value: syntax.Expr, *, kind: str = "nnx.Param") -> syntax.Expr:
-    """The construction of a parameter of the module's own, from the array that it starts with."""
+    """Construct a module's own parameter from its initial value."""
     return code(f"{kind}(value)", value=value)
 
 
 def buffer_form(value: syntax.Expr) -> syntax.Expr:
-    """The construction of a buffer of the module's own."""
+    """Construct a module's own buffer from its initial value."""
     return code("Buffer(value)", value=value)
 
 
 def shortened(call: syntax.Call) -> syntax.Call:
-    """A construction without what the class does by itself, its first arguments by their places.
+    """Shorten a construction: drop arguments equal to the class's defaults, pass the first ones by position.
 
-    What is not a number (a parameter of the class around it) is left.
+    Arguments that are not numbers (a parameter of the enclosing class) are kept.
     """
     made = _class_of(call.func)
     if made is None:
@@ -214,7 +213,7 @@ def shortened(call: syntax.Call) -> syntax.Call:
 
 
 def _default_of(parameter: inspect.Parameter) -> Any:
-    """What a parameter is worth by itself; of nnx.ConvTranspose, None for strides and a dilation is 1."""
+    """A parameter's default; for nnx.ConvTranspose, where strides and dilation default to None, 1."""
     return 1 if parameter.default is None and parameter.name in _ONE else parameter.default
 
 
@@ -222,7 +221,7 @@ _ONE = ("strides", "kernel_dilation")
 
 
 def _short_size(keyword: syntax.Keyword, made: type) -> syntax.Keyword:
-    """One number where a convolution has it for every axis: ``strides=2``, ``padding=1``."""
+    """Write one number where a convolution's argument is the same for every axis: ``strides=2``, ``padding=1``."""
     if made.__name__ in ("Conv", "ConvTranspose") and keyword.arg in _EACH_AXIS:
         value = _one_of(keyword.value)
         if keyword.arg == "padding" and isinstance(keyword.value, syntax.Tuple) and value is None:
@@ -236,7 +235,7 @@ _EACH_AXIS = ("strides", "padding", "kernel_dilation")
 
 
 def _one_of(value: syntax.Expr) -> syntax.Expr | None:
-    """What all items of a tuple are."""
+    """The value of all items of a tuple, if they are equal."""
     if not isinstance(value, syntax.Tuple) or any(isinstance(item, syntax.Tuple) for item in value.elts):
         return None
     return value.elts[0] if len(set(value.elts)) == 1 else None
@@ -247,7 +246,7 @@ def _parts(value: syntax.Expr) -> tuple[syntax.Expr, ...]:
 
 
 def _shortened_function(call: syntax.Call) -> syntax.Call:
-    """A call without keywords that say the default."""
+    """Drop a call's arguments that equal the function's defaults."""
     function = _named(call.func)
     try:
         taken = inspect.signature(function).parameters if function is not None else {}
@@ -277,7 +276,7 @@ def _named(callee: syntax.Expr) -> Any:
         return None
     first, _, rest = dotted(callee).partition(".")
     if first not in _ALIASES and first not in _LIBRARIES:
-        return None  # an array's method, say: nothing is imported for it
+        return None  # such as an array's method: no import belongs to it
     try:
         found = resolve(f"{_ALIASES.get(first, first)}.{rest}")
     except (ImportError, AttributeError, ValueError):
@@ -295,7 +294,7 @@ def _is_default(value: syntax.Expr, default: Any) -> bool:
         given = worth(value)
     except ValueError:
         return False
-    if default == "VALID":  # of a padding: none
+    if default == "VALID":  # padding of zero
         return not np.any(given)
     if isinstance(given, tuple) and isinstance(default, int) and not isinstance(default, bool):
         return all(item == default for item in given)

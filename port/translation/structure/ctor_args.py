@@ -1,4 +1,4 @@
-"""Names for the arguments of a folded class's constructor: the original's own, wherever they can be found."""
+"""Names for the constructor arguments of a folded class: the original's, wherever they can be found."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from port.translation.ir.expr import NoSource, code, literal, worth
 from port.translation.structure.anti_unify import Difference, Holes
 from port.translation.structure.name_hints import is_reserved
 
-# Flax's argument → what torch's layers call it.
+# Flax's argument → the names of the same argument in torch's layers.
 _TORCHS = {
     "in_features": ("in_channels", "in_features", "input_size"),
     "out_features": ("out_channels", "out_features"),
@@ -33,7 +33,7 @@ _TORCHS = {
 
 
 OPTIONS = ("dtype", "param_dtype", "rngs")
-"""What every constructor takes."""
+"""The arguments that every constructor takes."""
 
 _FORMULAS = (
     ("{}", lambda number: number),
@@ -46,13 +46,13 @@ _FORMULAS = (
 
 @dataclass(frozen=True)
 class Named:
-    """What a hole is filled with.
+    """The name or formula that fills a hole.
 
     Attributes:
-        name: of the argument.
-        order: its place among the original's arguments.
-        default: its default there.
-        formula: how the hole's number is worked out from another one's argument; None for an argument of its own.
+        name: the argument's name.
+        order: its position among the original's arguments.
+        default: its default in the original.
+        formula: computes the hole's number from another hole's argument; None for an argument of its own.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Named:
     formula: str | None = None
 
     def written(self, prefix: str) -> syntax.Expr:
-        """The expression, with ``self.`` before the name in a call."""
+        """The expression, with a prefix such as ``self.`` before the name."""
         return code((self.formula or "{}").format(f"{prefix}{self.name}"))
 
 
@@ -73,15 +73,15 @@ def name_holes(
     attributes: set[str],
     flags: Mapping[str, Mapping[str, syntax.Expr]] = MappingProxyType({}),
 ) -> list[Named]:
-    """What each hole is filled with.
+    """Find a name or formula for each hole.
 
     Args:
-        holes: where the instances differ.
+        holes: the differences between the instances.
         forms: the instances.
-        taken: names of other arguments.
-        kept: numbers of the holes that the call reads: their arguments are kept as attributes.
-        attributes: names that those cannot have.
-        flags: arguments that are kept anyway → by the instances' paths, what they are.
+        taken: the names of other arguments.
+        kept: numbers of the holes that the call reads: their arguments become attributes.
+        attributes: names that those attributes cannot have.
+        flags: arguments that become attributes in any case → instance path → value.
     """
     original = parameters(_class(forms))
     used = {*taken, *flags}
@@ -90,7 +90,7 @@ def name_holes(
         name = _name(hole, forms, original, used | attributes if number in kept else used)
         used |= {name} if name else set()
         names.append(name)
-    # What a call may work out from: what it keeps under a name of the original's.
+    # A call can compute numbers from the attributes that keep an original argument's name.
     known = {name: tuple(worth(values[form.path]) for form in forms) for name, values in flags.items()}
     known |= {name: holes.found[number].values for number, name in enumerate(names) if name and number in kept}
     named: list[Named] = []
@@ -110,7 +110,7 @@ def _order(name: str, original: dict[str, Any], number: int) -> int:
 
 
 def _default(hole: Difference, default: Any) -> syntax.Expr | None:
-    """The original's, if some instance has it; None where one lacks the number."""
+    """The original's default, if some instance uses it; None as a literal if some instance lacks the number."""
     keeps = default is not None and default is not inspect.Parameter.empty and _is_plain(default)
     if keeps and any(type(value) is type(default) and value == default for value in hole.values):
         return literal(default)
@@ -118,7 +118,7 @@ def _default(hole: Difference, default: Any) -> syntax.Expr | None:
 
 
 def default_of(default: Any) -> syntax.Expr | None:
-    """A parameter's default; None where it has none, or none that source can say."""
+    """A parameter's default; None where it has none, or one that has no source form."""
     try:
         return None if default is inspect.Parameter.empty else literal(default)
     except NoSource:
@@ -126,7 +126,7 @@ def default_of(default: Any) -> syntax.Expr | None:
 
 
 def _worked_out(hole: Difference, known: dict[str, tuple[Any, ...]]) -> tuple[str | None, str | None]:
-    """The name of an argument from which a hole's numbers follow in every instance that has them, and how."""
+    """Find an argument that determines a hole's numbers in every instance that has them: its name, and the formula."""
     for formula, work_out in _FORMULAS:
         for name, values in known.items():
             pairs = [(mine, theirs) for mine, theirs in zip(hole.values, values, strict=True) if mine is not None]
@@ -156,7 +156,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _name(hole: Difference, forms: list[Any], original: dict[str, Any], used: set[str]) -> str | None:
-    """The original's name; the keyword's or the attribute's, where it has none; None for a number of no place."""
+    """Find the original's name; else the keyword's or the attribute's; None for a number without a known place."""
     candidates = [
         *_from_source(hole, type(forms[0].module)),
         *_from_attributes(hole, forms, original),
@@ -186,7 +186,7 @@ def _free(wanted: str, used: set[str]) -> str:
 
 
 def _from_attributes(hole: Difference, forms: list[Any], names: Iterable[str]) -> list[str]:
-    """What the original keeps under these names with just these values."""
+    """The names under which the original's instances keep exactly these values."""
     found = []
     for name in names:
         values = [getattr(form.module, name, None) for form in forms]
@@ -200,7 +200,7 @@ def _from_attributes(hole: Difference, forms: list[Any], names: Iterable[str]) -
 
 
 def _from_source(hole: Difference, cls: Any) -> list[str]:
-    """The name that stands in the original's own construction of the attribute, in this argument's place."""
+    """Find the name used in the original's construction of the attribute, as this argument."""
     if len(hole.where) < 2:
         return []
     call = _constructions(cls).get(hole.where[0])
@@ -213,7 +213,7 @@ def _from_source(hole: Difference, cls: Any) -> list[str]:
 
 
 def _positional(call: ast.Call, keyword: str) -> list[str]:
-    """Layers take what comes in first, what goes out second, then the window and its stride."""
+    """The variable passed by position: layers take input size, output size, kernel size, stride in that order."""
     places = {"in_features": 0, "num_features": 0, "out_features": 1, "kernel_size": 2, "strides": 3, "padding": 4}
     place = places.get(keyword)
     if place is None or place >= len(call.args) or not isinstance(call.args[place], ast.Name):
@@ -222,7 +222,7 @@ def _positional(call: ast.Call, keyword: str) -> list[str]:
 
 
 def _from_helper(hole: Difference, forms: list[Any], original: dict[str, Any]) -> list[str]:
-    """The names that stand in the attribute's construction, in their order."""
+    """Find fitting names anywhere in the attribute's construction, in order."""
     call = _constructions(_class(forms)).get(hole.where[0]) if hole.where else None
     if call is None or hole.where[-1] not in ("strides", "kernel_size", "padding", "feature_group_count"):
         return []
@@ -233,7 +233,7 @@ def _from_helper(hole: Difference, forms: list[Any], original: dict[str, Any]) -
 
 @cache
 def parameters(cls: Any) -> dict[str, Any]:
-    """The arguments of a class's constructor that have a name, each with its default."""
+    """The named arguments of a class's constructor, each with its default."""
     try:
         return {
             name: parameter.default
@@ -245,14 +245,14 @@ def parameters(cls: Any) -> dict[str, Any]:
 
 
 def by_name_alone(cls: Any) -> set[str]:
-    """The arguments that a class's constructor takes by their names alone."""
+    """The keyword-only arguments of a class's constructor."""
     taken = inspect.signature(cls.__init__).parameters if parameters(cls) else {}
     return {name for name, parameter in taken.items() if parameter.kind is parameter.KEYWORD_ONLY}
 
 
 @cache
 def _constructions(cls: Any) -> dict[str, ast.Call]:
-    """``self.name = Something(…)`` in the original's constructor: name → the call."""
+    """The layers built in the original's constructor, ``self.name = Something(…)``: name → the call."""
     found: dict[str, ast.Call] = {}
     for node in ast.walk(source_tree(cls.__init__)):
         match node:

@@ -1,4 +1,4 @@
-"""Several calls of one function as one body: what only some of them do stands behind the original's own condition."""
+"""Merge several calls of one function into one body; what only some of them do goes behind the original's condition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Calls = frozenset[int]
 
 @dataclass(frozen=True)
 class _Row:
-    """A statement, as each of some calls has it."""
+    """A statement, in the version of each call that has it."""
 
     trees: tuple[syntax.Stmt, ...]
     whose: Calls
@@ -38,9 +38,9 @@ class MergedCalls:
     """One body for several calls.
 
     Attributes:
-        statements: of the function; its last is what it gives.
-        reads: the parameters, as ours are called, that its conditions read.
-        lacking: numbers of holes → the calls that do not have the statements in which they stand.
+        statements: the function's statements; the last one returns.
+        reads: names of the written function's parameters that the conditions read.
+        lacking: hole numbers → the calls that lack the statements with those holes.
     """
 
     statements: tuple[syntax.Stmt, ...]
@@ -51,16 +51,16 @@ class MergedCalls:
 def merged_calls(
     function: FunctionType, bodies: Sequence[Body], parameters: Mapping[str, bool], holes: Holes
 ) -> MergedCalls:
-    """One body.
+    """Merge the bodies of several calls.
 
     Args:
-        function: the original's.
-        bodies: of the calls, whose lengths are not settled.
-        parameters: as ours are called → whether every call gives them plain numbers alone.
-        holes: is given the numbers in which they differ.
+        function: the original's function.
+        bodies: the calls' bodies, whose lengths are not settled.
+        parameters: the written function's parameters → whether every call passes plain numbers only.
+        holes: collects the numbers in which the calls differ.
 
     Raises:
-        Differ: they do different things, and no condition says which.
+        Differ: the calls do different things, and no condition decides which.
     """
     settled = [with_lengths_settled(body) for body in bodies]
     try:
@@ -77,11 +77,11 @@ def _definition(body: Body) -> syntax.FunctionDef:
 
 
 class _Merging:
-    """A merge on its way.
+    """A merge in progress.
 
     Attributes:
-        ran: a branch of the original's, by its line and whether its test held → the calls that took it.
-        lacking: as `MergedCalls` has it.
+        ran: (line of a branch, whether its test held) → the calls that took it.
+        lacking: see `MergedCalls`.
     """
 
     def __init__(
@@ -120,13 +120,13 @@ class _Merging:
             else:
                 statements += (*self._comments(tests[0][0]), syntax.If(test, made))
         returns = [body.returns for body in self.bodies]
-        given = unified([each for each in returns if each is not None], self.holes)
-        inside = {name for each in asked.values() for before in each.before for name in before.read | before.given}
+        returned = unified([each for each in returns if each is not None], self.holes)
+        inside = {name for each in asked.values() for before in each.before for name in before.read | before.assigned}
         reads = (read | inside) & self.parameters.keys()
-        return MergedCalls((*statements, syntax.Return(given)), reads, self.lacking)
+        return MergedCalls((*statements, syntax.Return(returned)), reads, self.lacking)
 
     def _comments(self, test: OriginalTest) -> list[syntax.Stmt]:
-        """The lines of comment above a branch of the original's."""
+        """The comment lines above a branch of the original."""
         original = statement_at(SourceLocation(self.branches.file, test.line))
         lines = () if original is None else filter(is_worth_keeping, original.comments)
         return list(map(syntax.Comment, lines))
@@ -137,10 +137,10 @@ class _Merging:
         return [] if place is None else self.branches.around(place)
 
     def _tests_of(self, row: _Row) -> tuple[tuple[OriginalTest, bool], ...]:
-        """The branches that make a row one of some calls, the outermost first; none for a row of all.
+        """The branches that limit a row to some calls, outermost first; none for a row that all calls have.
 
         Raises:
-            Differ: there are none, or others took them.
+            Differ: there are none, or other calls took them too.
         """
         if row.whose == self.everybody:
             return ()
@@ -154,7 +154,7 @@ class _Merging:
         return frozenset(self.ran[test.line, holds])
 
     def _asked(self) -> dict[int, AskedNumbers]:
-        """The conditions that are needed, by their lines."""
+        """The conditions that are needed, by line."""
         tensors = {name for name, are_numbers in self.parameters.items() if not are_numbers}
         asked: dict[int, AskedNumbers] = {}
         for row in self._rows():
@@ -166,7 +166,7 @@ class _Merging:
         return asked
 
     def _lengths(self) -> set[str]:
-        """The lengths that have names in every call."""
+        """The lengths that have a name in every call."""
         found = [
             {name for statement in body.statements if _reads_shape(statement) for name in assigned_in(statement)}
             for body in self.bodies
@@ -176,10 +176,10 @@ class _Merging:
     # %% Side by side
 
     def _rows(self, read: frozenset[str] = frozenset()) -> list[_Row]:
-        """The statements of all calls: as many as can be are one.
+        """The statements of all calls, merged wherever possible.
 
         Args:
-            read: names that conditions read.
+            read: the names that the conditions read.
         """
         settled = [with_lengths_settled(body, read) for body in self.bodies]
         places = {
@@ -216,17 +216,17 @@ class _Merging:
 
 
 def _with_numbers(body: Body, asked: Mapping[int, AskedNumbers]) -> Body:
-    """A body with the statements that work out what the conditions ask, each where the original has it.
+    """Insert the statements that compute the conditions' numbers, each where the original has it.
 
     Raises:
-        Differ: one would read what is not there yet, or what an array is called.
+        Differ: one of them would read a name before it exists, or overwrite an array's name.
     """
     needed: dict[int, NumberStatement] = {each.line: each for one in asked.values() for each in one.before}
     statements, places = list(body.statements), list(body.places)
     file = next((place.file for place in places if place is not None), "")
     arrays = {name for statement in statements if not _reads_shape(statement) for name in assigned_in(statement)}
     for line, number in sorted(needed.items(), reverse=True):
-        if number.given & arrays:
+        if number.assigned & arrays:
             raise Differ
         later = (k for k, place in enumerate(places) if place is not None and place.file == file and place.line > line)
         where, place = next(later, len(statements)), SourceLocation(file, line)
@@ -239,6 +239,6 @@ def _with_numbers(body: Body, asked: Mapping[int, AskedNumbers]) -> Body:
 
 
 def _reads_shape(statement: syntax.Stmt) -> bool:
-    """Whether a statement gives lengths names: ``B, T, C = x.shape``."""
+    """Whether a statement names lengths: ``B, T, C = x.shape``."""
     nodes = syntax.walk(statement) if isinstance(statement, syntax.Assign) else ()
     return any(isinstance(node, syntax.Attribute) and node.attr == "shape" for node in nodes)

@@ -1,4 +1,4 @@
-"""The names within a function of the original's: what it is given, numbers too, is called by its parameters."""
+"""Names inside one of the original's functions: its arguments, numbers included, are read as its parameters."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ Path = tuple[Any, ...]
 
 
 class FunctionScope(Scope):
-    """The names, while the body of a function is written.
+    """Names while the body of a function is written.
 
-    A number that an argument has as well, from the same place, is written as the parameter. One that only the caller's
-    module holds cannot be written.
+    A number that an argument also holds, and that has the same origin, is written as that parameter. A number that only
+    the caller's module holds cannot be written.
     """
 
     def __init__(self, call: Call, lowered: LoweredGraph, tree: ModuleTree, functions: Collection[str] = ()) -> None:
         super().__init__(call, lowered, tree, functions)
-        self.given: dict[Origin, ParameterOf] = {}
+        self.passed: dict[Origin, ParameterOf] = {}
         self.held: dict[syntax.Expr, str] = {}
         for name, expression in self.parameters.items():
             argument = call.parameters[name.lstrip("*")]
@@ -51,19 +51,19 @@ class FunctionScope(Scope):
                 self._take(leaf, syntax.source(at(expression, path)))
 
     def _take(self, leaf: Any, parameter: str) -> None:
-        """Note down a leaf of what a parameter is given."""
+        """Record one leaf of an argument."""
         origin = origin_of(leaf)
         if origin is not None:
-            self.given.setdefault(origin, ParameterOf(parameter, plain(leaf)))
+            self.passed.setdefault(origin, ParameterOf(parameter, plain(leaf)))
         elif isinstance(leaf, syntax.Expr) and not isinstance(leaf, syntax.Use | syntax.Const):
             self.held.setdefault(leaf, parameter)
 
     def resolved(self, expression: syntax.Expr) -> syntax.Expr:
-        """An expression with the names that the values have at this moment, the numbers' too."""
-        known = syntax.transformed(expression, self._given)
+        """Resolve an expression with the current names of its values and numbers."""
+        known = syntax.transformed(expression, self._as_parameter)
         return syntax.transformed(syntax.transformed(super().resolved(known), _settled), self._said)
 
-    def _given(self, node: syntax.Node) -> syntax.Node:
+    def _as_parameter(self, node: syntax.Node) -> syntax.Node:
         if isinstance(node, syntax.Const) and node.origin is not None:
             return replace(node, origin=self._with_parameters(node.origin, node.value))
         if isinstance(node, syntax.Expr) and node in self.held:
@@ -71,8 +71,8 @@ class FunctionScope(Scope):
         return node
 
     def _with_parameters(self, origin: Origin, value: Any = None) -> Origin:
-        """An origin in which what an argument has is the parameter's."""
-        known = self.given.get(origin)
+        """An origin in which an argument's number is replaced by the parameter."""
+        known = self.passed.get(origin)
         if known is not None and (value is None or is_same(known.value, value)):
             return known
         if isinstance(origin, WorkedOut):
@@ -88,14 +88,14 @@ class FunctionScope(Scope):
         return node
 
     def _number(self, node: syntax.Const, origin: Origin) -> syntax.Expr:
-        """A number as the function says it.
+        """Write a number in the function's terms.
 
         Raises:
-            Unreachable: it is the module's, and no argument.
+            Unreachable: the number belongs to the module, and no argument holds it.
         """
         leaves = list(leaves_of(origin))
         if any(isinstance(each, LiteralAt) and each.location is None for each in leaves):
-            return node  # a rule's own: a length that it has worked with
+            return node  # a rule's own number: a length that it used
         if any(map(_is_of_a_module, leaves)):
             raise Unreachable(self.call.path, f"has a number of the module's: {node.value}")
         if not any(isinstance(each, ParameterOf | ShapeRead | NamedLength) for each in leaves):
@@ -115,14 +115,14 @@ class FunctionScope(Scope):
         return None
 
     def _read(self, parameter: str) -> syntax.Expr:
-        """What a parameter holds; it is needed then."""
+        """Read a parameter, and mark it as used."""
         expression = code(parameter)
         for name in names_in(expression):
             self._need(name)
         return expression
 
     def _need(self, variable: str) -> None:
-        """Take note of the parameter that is called so."""
+        """Mark the parameter with this name as used."""
         self.used_parameters += [
             name
             for name, own in self.parameters.items()
@@ -130,7 +130,7 @@ class FunctionScope(Scope):
         ]
 
     def _array_called(self, variable: str) -> tuple[Value, Layout] | None:
-        """The array that a variable holds: the original gives a function all its parameters, read or not."""
+        """The array that a variable holds; the original passes all parameters to a function, read or not."""
         value = self.lowered.values.get(self.bound.get(variable, ""))
         if variable not in self.bound and variable not in self.lengths:
             parameter = next((name for name, own in self.parameters.items() if _is_called(own, variable)), None)
@@ -139,23 +139,23 @@ class FunctionScope(Scope):
 
 
 def _is_called(expression: syntax.Expr, name: str) -> bool:
-    """Whether an expression is a variable of that name; an attribute, as ``self.weight`` of a length, is none."""
+    """Whether an expression is the variable of that name; an attribute such as ``self.weight`` is not."""
     return isinstance(expression, syntax.Name) and expression.id == name
 
 
 class MethodScope(FunctionScope):
-    """The names, while the body of a method, or of a module within, is written.
+    """Names while the body of a method, or of a nested module, is written.
 
-    A number that only the module holds is written as there.
+    A number that only the module holds is written as the module's attribute.
     """
 
     def resolved(self, expression: syntax.Expr) -> syntax.Expr:
-        """An expression with the names that the values have at this moment, the parameters' numbers too."""
-        known = syntax.transformed(expression, self._given)
+        """Resolve an expression with the current names of its values and the parameters' numbers."""
+        known = syntax.transformed(expression, self._as_parameter)
         return syntax.transformed(Scope.resolved(self, known), self._said)
 
     def _number(self, node: syntax.Const, origin: Origin) -> syntax.Expr:
-        """A number as the method says it, if it is an argument's or a length of one, or worked out from such alone."""
+        """Write a number in the method's terms, if it derives from arguments and their lengths only."""
         leaves = list(leaves_of(origin))
         for each in leaves:
             if isinstance(each, ShapeRead):
@@ -164,7 +164,7 @@ class MethodScope(FunctionScope):
 
 
 def _settled(node: syntax.Node) -> syntax.Node:
-    """A length that can be said in two ways, as the parameters say it if they can."""
+    """Choose the form of a length that can be written in two ways: through the parameters, if possible."""
     match node:
         case syntax.SaidLength(syntax.Const() as number, otherwise):
             leaves = [] if number.origin is None else list(leaves_of(number.origin))
@@ -182,7 +182,7 @@ def _is_of_a_module(origin: Origin) -> bool:
 
 
 def each_leaf(argument: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """What stands in an argument, numbers and expressions, each with the way to it."""
+    """Yield the numbers and expressions in an argument, each with the keys that lead to it."""
     match argument:
         case dict():
             for key, item in argument.items():
@@ -195,7 +195,7 @@ def each_leaf(argument: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def at(expression: syntax.Expr, path: Path) -> syntax.Expr:
-    """``sizes[0]``: a part of what an expression holds."""
+    """A part of an expression: ``sizes[0]``."""
     for key in path:
         expression = syntax.Subscript(expression, literal(key))
     return expression

@@ -1,4 +1,4 @@
-"""Which argument of one constructor is an argument of another's: a configuration is handed on from class to class."""
+"""Trace an argument through nested constructors, such as a configuration passed on from class to class."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from port.translation.ir.origin_numbers import origin_of
 
 
 class HandedArguments:
-    """The arguments of a model's constructors, each followed to the one that it was handed on from.
+    """The constructor arguments of a model, each traced back to the outermost constructor that passed it on.
 
     Args:
-        construction: the original's.
+        construction: how the original is constructed.
     """
 
     def __init__(self, construction: Construction) -> None:
@@ -20,10 +20,10 @@ class HandedArguments:
         self._paths = {number: path for path, number in construction.constructors.items()}
 
     def as_given(self, path: str, wanted: ConstructorArgument) -> str | None:
-        """How the constructor of the module at a path reads what another one reads as its argument.
+        """Express another constructor's argument in terms of the arguments of the module at a path.
 
-        None where it is not given that, or not as it is. An argument of its own is nearer than a field of a
-        configuration: ``heads``, which is ``config.heads[0]`` of one module and ``config.heads[1]`` of another.
+        None where that module does not receive it unchanged. An argument is preferred to a field of a configuration:
+        ``heads``, which is ``config.heads[0]`` for one module and ``config.heads[1]`` for another.
         """
         number = self._known.constructors[path]
         if wanted.constructor == number:
@@ -38,17 +38,17 @@ class HandedArguments:
         return min(known, key=lambda each: each[0], default=(0, None))[1]
 
     def _first(self, argument: ConstructorArgument) -> ConstructorArgument:
-        """The argument of the outermost constructor that one was handed on from."""
+        """The outermost constructor's argument from which one was passed on."""
         path = self._paths.get(argument.constructor)
         for name, value in (self._known.arguments[path] if path is not None else {}).items():
             if _begins(argument.argument, name):
-                given = self._known.objects(value) if is_configuration(value) else origin_of(value)
-                if isinstance(given, ConstructorArgument) and given.constructor < argument.constructor:
+                passed = self._known.objects(value) if is_configuration(value) else origin_of(value)
+                if isinstance(passed, ConstructorArgument) and passed.constructor < argument.constructor:
                     rest = argument.argument.removeprefix(name)
-                    return self._first(ConstructorArgument(given.constructor, given.argument + rest))
+                    return self._first(ConstructorArgument(passed.constructor, passed.argument + rest))
         return argument
 
 
 def _begins(argument: str, name: str) -> bool:
-    """Whether an argument is another one, or something in it."""
+    """Whether an argument is another one, or an item or attribute of it."""
     return argument == name or argument.startswith((f"{name}.", f"{name}["))

@@ -1,4 +1,4 @@
-"""The lists that a module holds, as code reads them, and the loops through them."""
+"""The module lists that a module holds, in the form in which code reads them, and loops over them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _BEHIND = syntax.Slice(lower=syntax.Const(1))
 
 @dataclass(frozen=True)
 class HeldLists:
-    """Lists, by how they are read: ``self.layers``, ``self.parts["layers"]``, ``self.encoder.layers``.
+    """Lists by their source form: ``self.layers``, ``self.parts["layers"]``, ``self.encoder.layers``.
 
     Attributes:
-        lengths: how many items each has.
-        counted: those that a comprehension makes, so that they are as long as an argument says.
-        behind: those of which it makes all items but the first.
+        lengths: the number of items of each.
+        counted: lists built by a comprehension, so that an argument decides their length.
+        behind: lists in which a comprehension builds all items but the first.
     """
 
     lengths: Mapping[syntax.Expr, int] = field(default_factory=dict)
@@ -31,10 +31,10 @@ class HeldLists:
     behind: tuple[syntax.Expr, ...] = ()
 
     def of_child(self, child: syntax.Expr) -> HeldLists:
-        """The same as the module around reads them.
+        """The same lists as the enclosing module reads them.
 
         Args:
-            child: as that one reads it: ``self.encoder``.
+            child: how the enclosing module reads this one: ``self.encoder``.
         """
 
         def read(of: syntax.Expr) -> syntax.Expr:
@@ -44,18 +44,18 @@ class HeldLists:
         return HeldLists(lengths, tuple(map(read, self.counted)), tuple(map(read, self.behind)))
 
     def and_those(self, other: HeldLists) -> HeldLists:
-        """These, and others."""
+        """The union of two sets of lists."""
         return HeldLists(
             {**self.lengths, **other.lengths}, (*self.counted, *other.counted), (*self.behind, *other.behind)
         )
 
 
 def held_lists(made: Mapping[str, syntax.Expr], said: Mapping[str, syntax.Expr]) -> HeldLists:
-    """The lists among a module's attributes, and in its dicts.
+    """Find the lists among a module's attributes, and in its dicts.
 
     Args:
         made: the attributes' constructions, item by item.
-        said: the same as the constructor says them.
+        said: the constructions as the constructor writes them.
     """
     items = [(of, held) for of, held in _lists(made) if isinstance(held, syntax.List)]
     lists = list(_lists(said))
@@ -69,14 +69,14 @@ def held_lists(made: Mapping[str, syntax.Expr], said: Mapping[str, syntax.Expr])
 def lists_beneath(
     path: str, own: HeldLists, known: Mapping[str, HeldLists], tree: ModuleTree, called: Collection[str]
 ) -> HeldLists:
-    """The lists that a module's call may go through: its own, and those of modules in it whose calls are its.
+    """Find the lists that a module's call may loop over: its own, and those of children without a call of their own.
 
     Args:
-        path: of the module.
-        own: its lists.
-        known: those of the modules in it, by their paths.
-        tree: of the modules.
-        called: the paths of those that have a call of their own.
+        path: the module's path.
+        own: its own lists.
+        known: module path → the lists of that module.
+        tree: the module tree.
+        called: the paths of modules with a call of their own.
     """
     for name, child in tree.modules[path]._modules.items():
         inside = f"{path}.{name}" if path else name
@@ -93,14 +93,14 @@ def rolled_through(
     names: Mapping[str, Names] = _UNNAMED,
     strides: Mapping[str, int] = _NO_STRIDES,
 ) -> list[syntax.Stmt]:
-    """Statements with loops through lists, and through parts of them: ``self.layers[1:]``, ``self.ups[0::2]``.
+    """Roll statements into loops over lists and over parts of lists: ``self.layers[1:]``, ``self.ups[0::2]``.
 
     Args:
         statements: of a body.
-        lists: that its module holds.
-        taken: names that stand for something else.
-        names: what the original calls the items of lists.
-        strides: by how many items the original's loops go through lists, as these are written.
+        lists: the lists that its module holds.
+        taken: names that are already in use.
+        names: the original's names for the items of lists.
+        strides: source form of a list → the step with which the original's loops traverse it.
     """
     made = rolled(statements, lists.lengths, taken, lists.counted, names)
     parts: dict[syntax.Expr, Sequence[syntax.Slice]] = dict.fromkeys(lists.behind, (_BEHIND,))
@@ -123,7 +123,7 @@ def rolled_through(
 
 
 def _split(node: syntax.Node, *, parts: Mapping[syntax.Expr, Sequence[syntax.Slice]]) -> syntax.Node:
-    """``self.layers[1:][0]`` for ``self.layers[1]``."""
+    """Rewrite ``self.layers[1]`` as ``self.layers[1:][0]``."""
     match node:
         case syntax.Subscript(of, syntax.Const(int(place))):
             for part in parts.get(of, ()):
@@ -134,7 +134,7 @@ def _split(node: syntax.Node, *, parts: Mapping[syntax.Expr, Sequence[syntax.Sli
 
 
 def _joined(node: syntax.Node, *, parts: Mapping[syntax.Expr, Sequence[syntax.Slice]]) -> syntax.Node:
-    """``self.layers[1]`` for ``self.layers[1:][0]``."""
+    """Rewrite ``self.layers[1:][0]`` as ``self.layers[1]``."""
     match node:
         case syntax.Subscript(syntax.Subscript(of, syntax.Slice() as part), syntax.Const(int(place))) if (
             part in parts.get(of, ())
@@ -145,19 +145,19 @@ def _joined(node: syntax.Node, *, parts: Mapping[syntax.Expr, Sequence[syntax.Sl
 
 
 def _bounds(part: syntax.Slice) -> tuple[int, int]:
-    """The first place of a part, and the step from there."""
+    """The first index of a part, and its step."""
     first, step = part.lower, part.step
     assert isinstance(first, syntax.Const)
     return first.value, step.value if isinstance(step, syntax.Const) else 1
 
 
 def _is_all_but_one(held: syntax.Expr) -> bool:
-    """Whether it is ``[first, *[other for _ in range(n - 1)]]``."""
+    """Whether an expression is ``[first, *[other for _ in range(n - 1)]]``."""
     return isinstance(held, syntax.List) and len(held.elts) == 2 and isinstance(held.elts[1], syntax.Starred)
 
 
 def _lists(attributes: Mapping[str, syntax.Expr]) -> Iterator[tuple[syntax.Expr, syntax.Expr]]:
-    """The lists among constructions, as code reads them, and what they are made of."""
+    """Yield the lists among constructions: their source form, and their construction."""
     for name, value in attributes.items():
         yield from _lists_in(syntax.Attribute(syntax.Name("self"), name), value)
 

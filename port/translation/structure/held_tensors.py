@@ -1,4 +1,4 @@
-"""The parameters and buffers that the runs of a model read."""
+"""The parameters and buffers that a model's graphs read."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from port.translation.ir.layout import Layout, torchs
 from port.translation.ir.lowered import LoweredGraph
 
 Runs = Mapping[bool, LoweredGraph]
-"""Of one example call, by whether they are of training."""
+"""The graphs of one example call, by whether they are for training."""
 AllRuns = Mapping[tuple[int, bool], LoweredGraph]
-"""Of several, by the call's number and that."""
+"""The graphs of several example calls, by (number of the call, whether for training)."""
 
 
 def of_all_cases(cases: Sequence[Runs]) -> AllRuns:
-    """The runs of several example calls as one table."""
+    """The graphs of several example calls as one table."""
     return {(number, training): run for number, runs in enumerate(cases) for training, run in runs.items()}
 
 
 def is_read(runs: AllRuns, path: str, name: str) -> bool:
-    """Whether any run reads what a module holds under a name."""
+    """Whether any graph reads the parameter or buffer of that name."""
     key = _key(path, name)
     return any(held == key for run in runs.values() for held in run.graph.held.values())
 
 
 def is_left_out(runs: AllRuns, path: str, name: str) -> bool:
-    """Whether a buffer that no checkpoint has is read by no run, and written by none: a copy kept for later, say."""
+    """Whether a non-persistent buffer is neither read nor written by any graph, such as a copy kept for later."""
     key = _key(path, name)
     return not any(
         key in run.graph.written or any(run.graph.held.get(value) == key for value in _read(run.graph))
@@ -40,7 +40,7 @@ def _read(graph: Graph) -> Iterator[Value]:
 
 
 def layout_held(runs: AllRuns, path: str, name: str) -> Layout:
-    """How the written module holds it."""
+    """The layout in which the written module holds a parameter or buffer."""
     key = _key(path, name)
     for run in runs.values():
         for value, held in run.graph.held.items():

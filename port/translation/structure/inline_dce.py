@@ -1,4 +1,4 @@
-"""What a body makes: in how many statements, without what nobody reads."""
+"""Inline values with one use; eliminate dead code."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from port.translation.structure.source_map import Statement
 
 @dataclass
 class Made:
-    """A statement to be: what it makes, and how.
+    """A statement to be written: its results, and the expression that computes them.
 
     Attributes:
-        names: what the values are to be called.
-        scan: the loop that it is, if it is one.
-        rounds: what a round of it makes.
-        inside: values from outside that its rounds read.
-        acts: whether it may do more than make its results, as a call that writes to a buffer does.
-        keys: of what only takes a part of what a call gives: the part's, from outside in.
-        outer: where it stands in another function that is written out: the statements that call that one, the innermost
-            first.
+        names: value → the name that it should get.
+        scan: the loop, if the statement is one.
+        rounds: what one iteration of the loop computes.
+        inside: values from outside that the iterations read.
+        acts: whether it may have side effects, as a call that writes a buffer does.
+        keys: for a statement that takes part of a call's results, the keys of that part, outermost first.
+        outer: if it belongs to an inlined function, the statements that call that function, innermost first.
     """
 
     results: Any
@@ -41,16 +40,16 @@ class Made:
 
     @property
     def reads(self) -> list[str]:
-        """Names of the values that it reads, each as often as it stands there."""
+        """The names of the values that it reads, with repetitions."""
         return [*values_in(self.expression), *self.inside]
 
 
 def needed(made: list[Made], ends: list[str]) -> list[Made]:
-    """Without what nobody reads. A layer that is called for nothing may still count its batches: it stays.
+    """Eliminate dead code. A call of a layer is kept even if its result is unused: it may update statistics.
 
     Args:
-        made: what the body makes, in order.
-        ends: names of the values that what it gives, and what it writes, are made of.
+        made: the statements of the body, in order.
+        ends: the values that the results and the buffer writes are computed from.
     """
     wanted = set(ends)
     kept: list[Made] = []
@@ -63,14 +62,14 @@ def needed(made: list[Made], ends: list[str]) -> list[Made]:
 
 
 def inlined(made: list[Made], ends: list[str]) -> tuple[list[Made], dict[str, syntax.Expr]]:
-    """With values that have no name of their own, and one reader, written where they are read.
+    """Inline values that have no name and a single use.
 
     Returns:
-        the statements that are left, and the expressions of the values that went into others, for what is given.
+        The remaining statements, and the expressions of the inlined values, needed for the results.
     """
     uses: Counter[str] = Counter(ends)
     for item in made:
-        # What the rounds of a loop read is made once, before it.
+        # What the iterations of a loop read is computed once, before the loop.
         uses.update([*item.reads, *item.inside])
     inline: dict[str, syntax.Expr] = {}
     kept = []
@@ -88,7 +87,7 @@ def inlined(made: list[Made], ends: list[str]) -> tuple[list[Made], dict[str, sy
 
 
 def _is_overtaken(made: list[Made], number: int, name: str, ends: list[str]) -> bool:
-    """Whether what an item calls would be called behind a later call of the same, which may keep statistics of both."""
+    """Whether inlining a call would move it behind a later call of the same module, which may keep statistics."""
     calls = _held_calls(made[number].expression)
     reader = next((place for place in range(number + 1, len(made)) if name in made[place].reads), len(made))
     order = ends if reader == len(made) else made[reader].reads
@@ -101,18 +100,18 @@ def _is_overtaken(made: list[Made], number: int, name: str, ends: list[str]) -> 
 
 
 def _calls_held(expression: syntax.Expr) -> bool:
-    """Whether a layer or a module of the user's is called in it."""
+    """Whether an expression calls a layer or a user's module."""
     return bool(_held_calls(expression))
 
 
 def _held_calls(expression: syntax.Expr) -> set[syntax.Attr]:
-    """The layers and the modules of the user's that are called in it."""
+    """The layers and user's modules that an expression calls."""
     calls = (node.func for node in syntax.walk(expression) if isinstance(node, syntax.Call))
     return {func for func in calls if isinstance(func, syntax.Attr)}
 
 
 def with_inlined(expression: syntax.Expr, inline: dict[str, syntax.Expr]) -> syntax.Expr:
-    """An expression with others in the places of values."""
+    """Substitute expressions for values."""
 
     def of(node: syntax.Use | syntax.Attr) -> syntax.Expr:
         return inline.get(node.name, node) if isinstance(node, syntax.Use) else node
@@ -121,7 +120,7 @@ def with_inlined(expression: syntax.Expr, inline: dict[str, syntax.Expr]) -> syn
 
 
 def tree_with_inlined(tree: Any, inline: dict[str, syntax.Expr]) -> Any:
-    """The same, of what a function gives."""
+    """Substitute expressions for values in a tree of results."""
     match tree:
         case syntax.Expr():
             return with_inlined(tree, inline)
@@ -136,7 +135,7 @@ def tree_with_inlined(tree: Any, inline: dict[str, syntax.Expr]) -> Any:
 
 
 def _is_short(expression: syntax.Expr) -> bool:
-    """Whether it may be written twice: something that is only read."""
+    """Whether an expression is cheap enough to be written twice: a constant or a plain read."""
     match expression:
         case syntax.Const() | syntax.Subscript(syntax.Attr()):
             return True

@@ -1,4 +1,4 @@
-"""Which words of the original's hold of the written source as well."""
+"""Decide which comments of the original also hold for the written source."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _LAYOUT = re.compile(
 
 
 def is_worth_keeping(line: str) -> bool:
-    """Whether a comment, or a docstring, still holds: not one of torch's layout, nor one for a tool."""
+    """Whether a comment or docstring still holds: not if it describes torch's layout or addresses a tool."""
     return not _LAYOUT.search(line)

@@ -1,4 +1,4 @@
-"""A constructor that is written as the original's source has it, and what it reads."""
+"""A constructor that is translated from the original's source."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from port.translation.ir import syntax
 
 @dataclass(frozen=True)
 class KeptConstructor:
-    """A class's constructor, and what it calls.
+    """A class's constructor, and the methods that it calls.
 
     Attributes:
-        base: of the class.
-        attributes: of the class itself.
+        base: the class's base.
+        attributes: the class's own attributes.
         functions: the constructor, and the methods that it calls.
     """
 
@@ -25,11 +25,11 @@ class KeptConstructor:
 
 @dataclass(frozen=True)
 class KeptDefinition:
-    """A function, or a class of another kind, that constructors read.
+    """A function, or a class that is no module, that constructors use.
 
     Attributes:
-        original: the original's.
-        statement: what is written.
+        original: the function or class in the original.
+        statement: its translation.
     """
 
     original: Any
@@ -37,5 +37,5 @@ class KeptDefinition:
 
     @property
     def name(self) -> str:
-        """Its own, which is the original's."""
+        """Its name, the same as the original's."""
         return str(self.original.__name__)

@@ -1,4 +1,4 @@
-"""Watch two constructions of a model, and say how each of its tensors starts."""
+"""Watch two constructions of a model, and derive how each of its tensors is initialised."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from port.translation.structure.init_inference.stories import (
 from port.translation.structure.init_inference.watching import Watch, read_from
 
 FEW = 16
-"""So many numbers are written where they stand."""
+"""Tables with at most this many numbers are written as literals."""
 WITHOUT_NUMBERS = "its numbers are computed, and it is constructed without them (on the meta device)"
-"""Of a parameter that nothing was copied into as a whole."""
+"""The reason for a parameter that was never filled as a whole."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """How a tensor starts.
+    """The initialisation of a tensor.
 
     Attributes:
-        stories: the different ones of its elements.
-        labels: for each element, which of them; in the tensor's shape.
-        values: the tensor of one construction.
-        same: names of others that it starts as a copy of.
+        stories: the distinct stories of its elements.
+        labels: each element's index into the stories; in the tensor's shape.
+        values: the tensor's values in one construction.
+        same: names of other tensors that it starts as a copy of.
         row_axis: the axis that is torch's first, along which the rows of a matrix lie; None if there is none.
     """
 
@@ -50,44 +50,44 @@ class Start:
 
     @property
     def only(self) -> Story | None:
-        """The story of all elements, where they have one."""
+        """The story of all elements, if they share one."""
         return self.stories[0] if len(self.stories) == 1 else None
 
     @property
     def is_fixed(self) -> bool:
-        """Whether every construction gives the same numbers."""
+        """Whether every construction yields the same numbers."""
         return all(isinstance(story, Fixed | Number) for story in self.stories)
 
     def transposed(self, order: tuple[int, ...]) -> Start:
-        """The same of a tensor with its axes in another order."""
+        """The same initialisation with the axes in another order."""
         rows = None if self.row_axis is None or not order else order.index(self.row_axis)
         return replace(self, labels=self.labels.transpose(order), values=self.values.transpose(order), row_axis=rows)
 
 
 def unsaid(why: str, shape: tuple[int, ...]) -> Start:
-    """Of a tensor of which nothing is known."""
+    """The initialisation of a tensor about which nothing is known."""
     return Start((Unsaid(why),), np.zeros(shape, np.int32), np.zeros(shape, np.float32))
 
 
 def starts_of(construct: Callable[[], Any]) -> dict[str, Start]:
-    """Names of parameters and buffers → how they start.
+    """Find how parameters and buffers are initialised, by name.
 
     Args:
-        construct: makes the model; called twice, with seeds of its own.
+        construct: builds the model; called twice, under two different seeds.
     """
     made = []
     for seed in (1, 2):
         with again(seed), Watch().watching() as watch:
             module = construct()
         made.append({name: _seen(watch, tensor) for name, tensor in _named(module)})
-        del module, watch  # of a large table it holds a number for each element
+        del module, watch  # for a large table it holds one number per element
     one, other = made
     starts = {name: _start(seen, other.get(name)) for name, seen in one.items()}
     return _with_copies(starts, {name: seen.drawn for name, seen in one.items()})
 
 
 def seen_starts(watch: Any, module: Any) -> dict[str, Start]:
-    """The same of one construction whose numbers are not looked at."""
+    """The same from one construction, without looking at its numbers."""
     seen = {name: _seen(watch, tensor) for name, tensor in _named(module)}
     nothing: tuple[Story, ...] = (Number(0.0),)
     return {
@@ -123,7 +123,7 @@ def _seen(watch: Any, tensor: Any) -> _Seen:
         return _Seen([Unsaid(why)], np.zeros((), np.int64), np.zeros(()), is_parameter, (), frozenset())
     shadows = watch.shadows
     if not shadows.knows(tensor):
-        shadows.read(tensor)  # it was there before
+        shadows.read(tensor)  # it existed before
     read = shadows.read(tensor)
     if isinstance(read, int):
         stories, labels = [shadows.stories[read]], np.broadcast_to(np.int64(0), tensor.shape)
@@ -139,7 +139,7 @@ def _seen(watch: Any, tensor: Any) -> _Seen:
 
 
 def _values(numbers: Any, stories: list[Story], labels: np.ndarray, tensor: Any) -> np.ndarray | None:
-    """A tensor's numbers: its own, or those that its stories say; None where nobody knows them."""
+    """A tensor's numbers, or those that its stories determine; None where they are unknown."""
     if numbers is not None:
         return _numpy(numbers)
     if not all(isinstance(story, Number) for story in stories):
@@ -159,7 +159,7 @@ def _numpy(tensor: Any) -> np.ndarray:
 
 
 def _start(one: _Seen, other: _Seen | None) -> Start:
-    """What two constructions have in common."""
+    """Derive the initialisation that two constructions agree on."""
     if other is None or other.values.shape != one.values.shape:
         return unsaid("each construction has others of them", one.values.shape)
     if not one.values.size:
@@ -179,9 +179,9 @@ def _start(one: _Seen, other: _Seen | None) -> Start:
 
 
 def numbered(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different labels in order, and for each element which of them it has.
+    """Return the distinct labels in order, and each element's index among them.
 
-    `numpy.unique` sorts all elements; of a large tensor's few labels it is enough to count them.
+    `numpy.unique` sorts all elements; for a large tensor with few distinct labels, counting is enough.
 
     Args:
         labels: whole numbers, none below 0, in any shape.
@@ -197,7 +197,7 @@ def numbered(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def merged(stories: list[Story], labels: np.ndarray) -> tuple[tuple[Story, ...], np.ndarray]:
-    """Stories that are alike as one: the distinct ones that are there, and each element's number among them."""
+    """Merge stories that are alike: the distinct ones that occur, and each element's index among them."""
     distinct: list[Story] = []
     numbers = np.zeros(len(stories), np.int32)
     few = varying(labels)
@@ -211,7 +211,7 @@ def merged(stories: list[Story], labels: np.ndarray) -> tuple[tuple[Story, ...],
 
 
 def _agreed(one: _Seen, other: _Seen, mine: Story, theirs: Story, where: Any) -> Story:
-    """The story of some elements in both constructions."""
+    """The story of some elements on which both constructions agree."""
     if isinstance(mine, Unsaid):
         return mine
     if not alike(_without_matrix(mine), _without_matrix(theirs)):
@@ -231,7 +231,7 @@ def _agreed(one: _Seen, other: _Seen, mine: Story, theirs: Story, where: Any) ->
 
 
 def shortest(value: Any) -> Any:
-    """A number of numpy's as Python's: of single precision, the shortest that it is the nearest to."""
+    """Convert a numpy number to Python's; for single precision, the shortest float that rounds to it."""
     return float(str(value)) if value.dtype == np.float32 else value.item()
 
 
@@ -241,10 +241,10 @@ def _without_matrix(story: Story) -> Any:
 
 
 def _untrusted(seen: _Seen, story: Foreign) -> str | None:
-    """Why numbers from outside might be a checkpoint's; None for a table that the code has."""
+    """Why numbers from outside may be a checkpoint's; None for a table that the code itself contains."""
     read = read_from(seen.files)
     few = seen.values.size <= FEW
-    if not story.given and ((seen.is_parameter and not few) or seen.files):
+    if not story.from_code and ((seen.is_parameter and not few) or seen.files):
         return read or "its numbers were there before, as those of a checkpoint"
     if seen.is_parameter and seen.files and not few:
         return read
@@ -252,7 +252,7 @@ def _untrusted(seen: _Seen, story: Foreign) -> str | None:
 
 
 def _with_copies(starts: dict[str, Start], drawn: dict[str, frozenset[int]]) -> dict[str, Start]:
-    """The same, each knowing what it is a copy of: of one draw, and equal."""
+    """Record which tensors start as copies of another: drawn by the same event, and equal."""
     owners: dict[int, list[str]] = defaultdict(list)
     for name, numbers in drawn.items():
         for number in numbers:

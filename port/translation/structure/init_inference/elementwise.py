@@ -1,4 +1,4 @@
-"""Operators that work element by element: what they make of the stories of their arguments."""
+"""Operators that work element by element: the stories of their outputs from those of their inputs."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ class Labelled:
 def elementwise(
     shadows: Shadows, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any
 ) -> tuple[Labels, bool] | None:
-    """The labels of what such an operator wrote, and whether they lie as one draw gave them.
+    """The labels of an element-wise operator's output, and whether they are aligned with a draw.
 
     Args:
-        shadows: of all tensors.
-        name: of the operator, without the ``_`` of in-place ones.
-        args: of the call.
-        kwargs: of the call.
-        target: what it wrote into.
+        shadows: the shadows of all tensors.
+        name: the operator's name, without the ``_`` of in-place variants.
+        args: the call's positional arguments.
+        kwargs: the call's keyword arguments.
+        target: the tensor that it wrote.
 
     Returns:
-        None if the call is of an unusual kind.
+        None for an unusual kind of call.
     """
     name, arguments = _in_order(name, args, kwargs)
     sources = [part for part in arguments if isinstance(part, torch.Tensor)]
     if not all(is_number(part) or part is None or has_storage(part) for part in arguments):
         return None
-    # What was written into has lost what it was before.
+    # A tensor that was overwritten no longer holds its earlier value.
     parts: list[Any] = [
         part
         if not isinstance(part, torch.Tensor)
@@ -62,7 +62,7 @@ def elementwise(
 
 
 def operand(shadows: Shadows, tensor: Any) -> Labelled:
-    """A tensor's labels; a table of one number is that number."""
+    """A tensor's labels; a table that repeats one number counts as that number."""
     labels = shadows.read(tensor)
     is_table = isinstance(labels, int) and isinstance(shadows.stories[labels], Fixed | Foreign)
     if is_table and tensor.numel() and not tensor.is_meta and not tensor.is_complex():
@@ -78,7 +78,7 @@ def is_number(value: Any) -> bool:
 
 
 def _in_order(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, list[Any]]:
-    """An operator as one of fewer: clamp takes (x, least, most)."""
+    """Reduce an operator to one of fewer: clamp takes (x, least, most)."""
     least = args[1] if len(args) > 1 else kwargs.get("min")
     most = args[2] if len(args) > 2 else kwargs.get("max")
     match name:
@@ -94,20 +94,20 @@ def _in_order(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
 
 
 def _is_sign(shadows: Shadows, tensor: Any) -> bool:
-    """Whether a tensor holds the signs by which a random matrix is made uniform: one for each column."""
+    """Whether a tensor holds the signs that make a random matrix uniform, one per column."""
     labels = shadows.read(tensor)
     story = shadows.stories[labels] if isinstance(labels, int) else None
     return isinstance(story, Draw) and story.kind == "sign"
 
 
 def _each(shadows: Shadows, name: str, parts: list[Any], aligned: bool) -> Labels:
-    """The labels of what an operator makes, for every combination of its arguments' labels."""
+    """The labels of an operator's output, for every combination of its arguments' labels."""
     labels: list[Any] = [part.labels for part in parts if isinstance(part, Labelled)]
 
     def story(numbers: list[int]) -> int:
-        told = iter(numbers)
-        given = tuple(shadows.stories[next(told)] if isinstance(part, Labelled) else part for part in parts)
-        return shadows.label(combined(name, given, aligned))
+        remaining = iter(numbers)
+        operands = tuple(shadows.stories[next(remaining)] if isinstance(part, Labelled) else part for part in parts)
+        return shadows.label(combined(name, operands, aligned))
 
     if all(isinstance(part, int) for part in labels):
         return story(labels)

@@ -1,4 +1,4 @@
-"""Fixed tables as expressions that give just their numbers."""
+"""Write fixed tables as expressions that yield exactly their numbers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from port.translation.structure.init_inference.constructions import FEW, shortes
 
 
 def formula(array: np.ndarray, dtype: syntax.Expr, shape: tuple[int, ...] | None = None) -> syntax.Expr | None:
-    """The expression for a table; None where it is none of the plain ones.
+    """Find an expression for a table; None where it has no simple one.
 
     Args:
         array: the table.
         dtype: the expression for its dtype.
-        shape: its lengths, which may know where they come from.
+        shape: its lengths, which may know their origin.
     """
     shape = array.shape if shape is None else shape
     if not array.size or (array == array.flat[0]).all():
@@ -39,9 +39,9 @@ def _count(array: np.ndarray, dtype: syntax.Expr, shape: tuple[int, ...]) -> syn
     if not step or not np.array_equal(flat, np.arange(start, end, step)):
         return None
     longest = max(shape)
-    end = longest if (start, step, longest) == (0, 1, end) else end  # which may know where it comes from
-    given = [end] if (start, step) == (0, 1) else [start, end] if step == 1 else [start, end, step]
-    made: syntax.Expr = syntax.Call(code("jnp.arange"), tuple(map(literal, given)), (syntax.Keyword("dtype", dtype),))
+    end = longest if (start, step, longest) == (0, 1, end) else end  # a length may know its origin
+    bounds = [end] if (start, step) == (0, 1) else [start, end] if step == 1 else [start, end, step]
+    made: syntax.Expr = syntax.Call(code("jnp.arange"), tuple(map(literal, bounds)), (syntax.Keyword("dtype", dtype),))
     return made if array.ndim == 1 else code("made.reshape(shape)", made=made, shape=shape)
 
 
@@ -52,7 +52,7 @@ def _identity(array: np.ndarray, dtype: syntax.Expr, shape: tuple[int, ...]) -> 
 
 
 def _triangle(array: np.ndarray, dtype: syntax.Expr, shape: tuple[int, ...]) -> syntax.Expr | None:
-    """A mask: one number beneath, or above, a diagonal, and zeros."""
+    """A mask: one number below or above a diagonal, zeros elsewhere."""
     others = np.unique(array[array != 0])
     if array.ndim < 2 or others.size != 1:
         return None

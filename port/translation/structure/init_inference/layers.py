@@ -1,4 +1,4 @@
-"""What a layer that is kept whole is given to start as the original's: nothing where that is torch's own way."""
+"""Initializer arguments for a layer that is kept whole: none where it starts as torch's own layers do."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from port.translation.structure.init_inference.watching import Watch
 
 
 def layer_starts(layer: Any, own: dict[str, Start]) -> dict[str, tuple[str, Start]]:
-    """Variables of a layer's twin that start in another way than the twin's own → torch's name, and how in its layout.
+    """Variables of a layer's twin that deviate from its default initialisation → torch's name, and their initialisation.
 
     Args:
         layer: the torch layer.
-        own: names of its parameters and buffers → how they start.
+        own: names of its parameters and buffers → their initialisations.
     """
     usual = _usual(layer)
     other = {name for name, start in own.items() if not _is_usual(start, usual.get(name))}
@@ -41,7 +41,7 @@ def layer_starts(layer: Any, own: dict[str, Start]) -> dict[str, tuple[str, Star
 
 
 def entries_of(layer: Any) -> tuple[Entry, ...]:
-    """Where each tensor of a layer goes in its twin."""
+    """The mapping from a layer's tensors to its twin's."""
     from torch.nn.utils.parametrize import is_parametrized
 
     if next(layer.children(), None) is None or is_parametrized(layer):
@@ -52,7 +52,7 @@ def entries_of(layer: Any) -> tuple[Entry, ...]:
 
 
 def initializer_argument(layer: Any, variable: str) -> str | None:
-    """The argument of a twin that says how a variable is drawn; None where there is none."""
+    """The argument of a twin that initialises a variable; None where there is none."""
     made = resolve(twin_pair(layer).flax)
     argument = f"{variable}_init"
     taken = inspect.signature(made.__init__).parameters if isinstance(made, type) else {}  # type: ignore[misc]
@@ -60,7 +60,7 @@ def initializer_argument(layer: Any, variable: str) -> str | None:
 
 
 def _moved(entry: Entry, starts: list[Start]) -> Iterator[tuple[str, Start]]:
-    """The targets of an entry, and how each starts."""
+    """Yield the targets of a mapping entry, each with its initialisation."""
     first = starts[0]
     one_story = all(start.only is not None and alike(start.only, first.stories[0]) for start in starts)
     if one_story and not _needs_places(first):
@@ -81,8 +81,8 @@ def _moved(entry: Entry, starts: list[Start]) -> Iterator[tuple[str, Start]]:
     ]
     stories = [story for start in starts for story in start.stories]
     offsets = np.cumsum([0, *(len(start.stories) for start in starts)])
-    told = zip(starts, offsets, strict=False)
-    labels = np.concatenate([start.labels.ravel() + offset for start, offset in told])
+    offset_starts = zip(starts, offsets, strict=False)
+    labels = np.concatenate([start.labels.ravel() + offset for start, offset in offset_starts])
     values = np.concatenate([start.values.ravel() for start in starts])
     rows = np.concatenate([_rows(start.labels.shape) for start in starts])
     for target, place in zip(entry.targets, entry(tuple(whole)), strict=True):
@@ -95,7 +95,7 @@ def _moved(entry: Entry, starts: list[Start]) -> Iterator[tuple[str, Start]]:
 
 
 def _are_distinct(places: np.ndarray, count: int) -> bool:
-    """Whether places are whole numbers below a count, each there once at most. Nothing is sorted: there may be many."""
+    """Whether places are distinct whole numbers below a count. Nothing is sorted, as there may be many."""
     if places.dtype.kind not in "iu" or places.min(initial=0) < 0 or places.max(initial=0) >= count:
         return False
     seen = np.zeros(count, bool)
@@ -108,20 +108,20 @@ def _needs_places(start: Start) -> bool:
 
 
 def _rows(shape: tuple[int, ...]) -> np.ndarray:
-    """The number of its row for each element of a matrix (first axis, the rest)."""
+    """The row number of each element of a matrix (first axis, all others)."""
     return np.repeat(np.arange(shape[0] if shape else 1), math.prod(shape[1:]))
 
 
 def _axis_of(rows: np.ndarray) -> int | None:
-    """The one axis along which numbers of rows change."""
+    """The single axis along which row numbers change; None if there are several."""
     axes = [axis for axis in range(rows.ndim) if rows.shape[axis] > 1 and np.diff(rows, axis=axis).any()]
     return axes[0] if len(axes) == 1 else None
 
 
 def _is_usual(start: Start, usual: Start | None) -> bool:
-    """Whether a parameter starts as torch's own layer has it.
+    """Whether a parameter starts as in torch's own layer.
 
-    What torch computes of its own weight (a norm's magnitude), the twin computes of its own.
+    What torch computes from its own weight (a norm's magnitude), the twin computes from its own.
     """
     if usual is None:
         return all(not isinstance(story, Unsaid) or story.why.startswith("torch's ") for story in start.stories)
@@ -139,7 +139,7 @@ _known: dict[str, dict[str, Start]] = {}
 
 
 def _usual(layer: Any) -> dict[str, Start]:
-    """How the parameters and buffers of a layer start that torch alone has made."""
+    """How the parameters and buffers of a layer built by torch alone are initialised."""
     key = f"{type(layer).__module__}.{type(layer).__qualname__} {layer!r} {_shapes(layer)}"
     if key not in _known:
         _known[key] = _drawn_again(layer)
@@ -151,7 +151,7 @@ def _shapes(layer: Any) -> str:
 
 
 def _drawn_again(layer: Any) -> dict[str, Start]:
-    """Let torch's own classes draw a copy's parameters anew, as their constructors do."""
+    """Draw a copy's parameters again with torch's own classes, as their constructors do."""
     import torch
 
     if any(type(tensor).__name__.startswith("Uninitialized") for tensor in layer.parameters()):
@@ -168,9 +168,9 @@ def _drawn_again(layer: Any) -> dict[str, Start]:
 
 
 def _draw_anew(module: Any, reset: Callable[[Any], object]) -> None:
-    """Let a method of torch's draw a module's parameters; it has one more for each that was taken out of the module.
+    """Draw a module's parameters with torch's own method, restoring parameters that were removed from the module.
 
-    A BatchNorm without its weight, ``norm.register_parameter("weight", None)``, keeps torch's method, which fills both.
+    ``norm.register_parameter("weight", None)`` removes a BatchNorm's weight, but torch's method fills weight and bias.
     """
     from torch.nn import Parameter
 
@@ -187,7 +187,7 @@ def _draw_anew(module: Any, reset: Callable[[Any], object]) -> None:
 
 
 def _reset_of(cls: type) -> Any:
-    """The method by which torch's own class among a class's bases draws its parameters."""
+    """The method with which the torch class among a class's bases draws its parameters."""
     for base in cls.__mro__:
         if base.__module__.startswith("torch.nn."):
             for name in ("reset_parameters", "_reset_parameters"):

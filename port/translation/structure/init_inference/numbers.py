@@ -1,4 +1,4 @@
-"""Numbers and constants of a constructor as a person writes them."""
+"""Numbers and constants of a constructor, in the form that a person would write."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ N = TypeVar("N", bound=syntax.Node)
 
 
 def readable(tree: N) -> N:
-    """The same with ``0.02 / math.sqrt(24)`` for 0.00408…, ``jnp.zeros`` for a constant 0."""
+    """Write ``0.02 / math.sqrt(24)`` for 0.00408…, and ``jnp.zeros`` for a constant 0."""
     return syntax.transformed(tree, _readable)
 
 
 _FANS = 4096
-"""Up to here one divided by a root is a fan's."""
+"""Up to this number, 1 / √n is taken to come from a fan."""
 
 
 def is_short(value: float) -> bool:
-    """Whether a number can stand as it is."""
+    """Whether a number is short enough to be written as it is."""
     return len(repr(_rounded(value))) <= _LONG
 
 
 def number(value: float) -> syntax.Expr:
-    """A number, as the quotient that it is where it is long: of a round number and a root."""
+    """Write a number; a long one as a round number divided by a root, if it is one."""
     if value < 0:
         return syntax.UnaryOp("-", number(-value))
     value = _rounded(value)
@@ -42,7 +42,7 @@ def number(value: float) -> syntax.Expr:
 
 @cache
 def _quotient(value: float) -> tuple[float, int] | None:
-    """A round number, and what it is divided by the root of: one, or the roundest."""
+    """Find a round number, and the root that it is divided by: 1 if possible, else the roundest."""
     found = []
     for below in range(2, _MOST_BELOW):
         above = float(f"{value * math.sqrt(below):.2g}")
@@ -53,7 +53,7 @@ def _quotient(value: float) -> tuple[float, int] | None:
 
 
 def _rounded(value: float) -> float:
-    """Without what arithmetic has left in the last place."""
+    """Remove rounding errors in the last place."""
     short = float(f"{value:.6g}")
     return short if math.isclose(short, value, rel_tol=1e-14) else value
 

@@ -1,4 +1,4 @@
-"""What is written for operators that work element by element, as constructors call them."""
+"""Source forms of element-wise operators, as constructors call them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _TWO = {
 
 
 def operator_expression(name: str, operands: Sequence[syntax.Expr]) -> syntax.Expr | None:
-    """An operator's expression; None where there is none so plain.
+    """An operator's expression; None where it has no simple one.
 
     Args:
-        name: torch's, without ``aten.``.
-        operands: one or two.
+        name: torch's name, without ``aten.``.
+        operands: one or two expressions.
     """
     template = _TWO.get(name) or _of_one().get(f"aten.{name}")
     return None if template is None else code(template, **dict(zip(("input", "other"), operands, strict=False)))
@@ -33,6 +33,6 @@ def operator_expression(name: str, operands: Sequence[syntax.Expr]) -> syntax.Ex
 
 @cache
 def _of_one() -> dict[str, str]:
-    """Operators of one tensor → what is written for them in JAX."""
+    """Unary operators → their templates in JAX."""
     pairs = (*elementwise.PAIRS, *special.PAIRS)
     return {pair.aten: pair.jax for pair in pairs if pair.says == f"{pair.torch}(input)" and not pair.only_if}

@@ -1,4 +1,4 @@
-"""What torch's operators make of the stories of their arguments."""
+"""The stories of torch operators' outputs, derived from those of their inputs."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _RESHAPES = ("t_", "transpose_", "squeeze_", "unsqueeze_", "as_strided_", "swapa
 
 
 class Operators:
-    """Takes note of every operator that runs.
+    """Records every operator that runs.
 
     Args:
-        shadows: what is known of all tensors.
+        shadows: the shadows of all tensors.
 
     Attributes:
         loading: while a state dict is loaded, a clause that says so; otherwise empty.
@@ -56,7 +56,7 @@ class Operators:
         self._events = count(1)
 
     def ran(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: Any) -> None:
-        """An operator ran, and gave ``made``."""
+        """Record that an operator ran and returned ``made``."""
         name, schema = function._schema.name.removeprefix("aten::"), function._schema.arguments
         taken = [tensor for tensor in _tensors((args, kwargs)) if has_storage(tensor)]
         before = {tensor.untyped_storage()._cdata for tensor in taken}
@@ -66,10 +66,10 @@ class Operators:
         if targets and name not in _RESHAPES:
             results = {id(kwargs[argument.name]) for argument in schema if argument.is_out and argument.name in kwargs}
             taken = [tensor for tensor in taken if id(tensor) not in results]
-            self._tell(name, function, args, kwargs, targets, taken)
+            self._record(name, function, args, kwargs, targets, taken)
 
     def draw(self, target: Any, kind: str, *numbers: float) -> None:
-        """A tensor was drawn."""
+        """Record that a tensor was drawn."""
         event = next(self._events)
         story: Story = Draw(kind, tuple(map(float, numbers)), event)
         if (kind == "normal" and numbers[1] == 0) or (kind == "uniform" and numbers[0] == numbers[1]):
@@ -79,12 +79,12 @@ class Operators:
         if has_storage(target):
             self.shadows.write(target, self.shadows.label(story), aligned=True)
 
-    def given(self, made: Any) -> None:
-        """A tensor was made of numbers of Python's or numpy's."""
+    def from_numbers(self, made: Any) -> None:
+        """Record that a tensor was made from numbers of Python or numpy."""
         if has_storage(made):
             self.shadows.write(made, self.shadows.label(Foreign(True)))
 
-    def _tell(
+    def _record(
         self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targets: list[Any], taken: Any
     ) -> None:
         shadows, target, base = self.shadows, targets[0], name.removesuffix("_")
@@ -104,7 +104,7 @@ class Operators:
         elif base in ELEMENTWISE and alone and (found := elementwise(shadows, base, args, kwargs, target)):
             shadows.write(target, found[0], aligned=found[1])
         elif name in _MOVES and alone:
-            # It moves elements, and fills with zeros: it does the same with their labels.
+            # It moves elements and fills with zeros: applying it to the labels moves them alike.
             moved = pytree.tree_map_only(torch.Tensor, self._full, (args, kwargs))
             shadows.write(target, function(*moved[0], **moved[1]))
         elif name in _FILLS and alone and self._fill(name, function, args, kwargs, target):
@@ -126,21 +126,21 @@ class Operators:
         self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targets: list[Any]
     ) -> None:
         schema = function._schema.arguments
-        given = {argument.name: argument.default_value for argument in schema}
-        given |= {argument.name: value for argument, value in zip(schema, args, strict=False)} | kwargs
+        values = {argument.name: argument.default_value for argument in schema}
+        values |= {argument.name: value for argument, value in zip(schema, args, strict=False)} | kwargs
         target, base = targets[0], name.removesuffix("_")
         if base == "uniform":
-            self.draw(target, "uniform", given["from"], given["to"])
+            self.draw(target, "uniform", values["from"], values["to"])
         elif base in ("rand", "rand_like"):
             self.draw(target, "uniform", 0.0, 1.0)
         elif base in ("randn", "randn_like"):
             self.draw(target, "normal", 0.0, 1.0)
-        elif base in ("normal", "normal_functional") and is_number(given["mean"]) and is_number(given.get("std")):
-            self.draw(target, "normal", given["mean"], given["std"])
+        elif base in ("normal", "normal_functional") and is_number(values["mean"]) and is_number(values.get("std")):
+            self.draw(target, "normal", values["mean"], values["std"])
         elif base == "exponential":
             uniform = Draw("uniform", (0.0, 1.0), next(self._events))
             logarithm = Elementwise("log1p", (Elementwise("neg", (uniform,)),))
-            story = Elementwise("div", (Elementwise("neg", (logarithm,)), float(given["lambd"])))
+            story = Elementwise("div", (Elementwise("neg", (logarithm,)), float(values["lambd"])))
             self.shadows.write(target, self.shadows.label(story), aligned=True)
         else:
             for made in targets:
@@ -163,13 +163,13 @@ class Operators:
         self.shadows.keep(target, source)
 
     def _full(self, tensor: Any) -> torch.Tensor:
-        """The labels of a tensor, one for each element."""
+        """A tensor's labels, one per element."""
         why = "it is made of an unusual kind of tensor"
         labels = self.shadows.read(tensor) if has_storage(tensor) else self.shadows.unsaid(why)
         return torch.as_tensor(labels, dtype=torch.int32).expand(tensor.shape).clone()
 
     def _fill(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any) -> bool:
-        """``w[index] = value``: the elements that are chosen get the value's label; whether that could be told."""
+        """Label the elements that ``w[index] = value`` selects; return whether they could be determined."""
         place = _FILLS[name]
         value = args[place]
         chosen = [n for part in _tensors(args[1:place]) for n in distinct(self.shadows.read(part))]
@@ -188,7 +188,7 @@ class Operators:
         return True
 
     def _otherwise(self, name: str, targets: list[Any], taken: list[Any]) -> None:
-        """An operator that nothing here speaks of: a table of tables is one."""
+        """Record an operator without a rule: what it computes from tables is a table."""
         stories = [self.shadows.stories[n] for tensor in taken for n in distinct(self.shadows.read(tensor))]
         label = self.shadows.label(_made_by(name.removeprefix("aten::"), stories))
         for target in targets:
@@ -196,7 +196,7 @@ class Operators:
 
 
 def _made_by(name: str, stories: list[Story]) -> Story:
-    """What some operator makes of its arguments."""
+    """The story of an unknown operator's output."""
     for story in stories:
         if isinstance(story, Unsaid):
             return story
@@ -206,11 +206,11 @@ def _made_by(name: str, stories: list[Story]) -> Story:
     if random:
         return Unsaid(f"torch's {name} makes it of random numbers")
     foreign = [story for story in stories if isinstance(story, Foreign)]
-    return min(foreign, key=lambda story: story.given, default=Fixed())
+    return min(foreign, key=lambda story: story.from_code, default=Fixed())
 
 
 def _written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """The tensors that an operator writes into."""
+    """The tensors that an operator writes."""
     found: list[Any] = []
     for place, argument in enumerate(function._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:

@@ -1,4 +1,4 @@
-"""Regions of an array as slices: of elements that start in one way."""
+"""Regions of an array as slices: elements that share one initialisation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Box = tuple[slice, ...]
 
 
 def boxes_of(where: np.ndarray) -> list[Box] | None:
-    """The boxes that make up a region: one, or some behind one another along an axis; None if it is no such thing."""
+    """The boxes that make up a region: one, or several along one axis; None if the region is not of that form."""
     if not where.any():
         return []
     box = _around(where)
@@ -29,7 +29,7 @@ def boxes_of(where: np.ndarray) -> list[Box] | None:
 
 
 def _within(where: np.ndarray, axis: int, run: np.ndarray) -> Box | None:
-    """The box of a region's layers along an axis, if it is one."""
+    """The box formed by a region's layers along an axis; None if they do not form one."""
     part = np.zeros_like(where)
     index = (*[slice(None)] * axis, slice(run[0], run[-1] + 1))
     part[index] = where[index]
@@ -42,12 +42,12 @@ def _around(where: np.ndarray) -> Box:
 
 
 def index_of(box: Box, shape: tuple[int, ...], *, plain: bool) -> syntax.Expr:
-    """``jnp.s_[0]``, ``jnp.s_[:, 4:8]``.
+    """Write a box as an index: ``jnp.s_[0]``, ``jnp.s_[:, 4:8]``.
 
     Args:
-        box: of an array.
-        shape: the array's.
-        plain: whether one layer may lose its axis.
+        box: a box of the array.
+        shape: the array's shape.
+        plain: whether an axis of one layer may be indexed by a number, and so dropped.
     """
     parts: list[syntax.Expr] = []
     for part, size in zip(box, shape, strict=True):

@@ -1,18 +1,18 @@
-"""Labels that are the same along an axis, as views that take no memory for it: a large table's go by its rows."""
+"""Labels repeated along an axis, as views without memory of their own: large tables are labelled by row."""
 
 from __future__ import annotations
 
 import numpy as np
 
 _AT_ONCE = 1 << 24
-"""Elements that are compared at once."""
+"""Number of elements compared at once."""
 
 
 def in_rows(labels: np.ndarray) -> np.ndarray:
-    """The same labels; where each row of a table has one label, a view of these.
+    """Return the labels; where each row has one label only, as a view of one column.
 
     Args:
-        labels: of the elements of a tensor.
+        labels: the labels of a tensor's elements.
     """
     if labels.ndim < 2 or not labels.size or varying(labels).size < labels.size:
         return labels
@@ -24,9 +24,9 @@ def in_rows(labels: np.ndarray) -> np.ndarray:
 
 
 def varying(labels: np.ndarray) -> np.ndarray:
-    """Labels with axes of length 1 where they are repeated without memory.
+    """Reduce axes along which labels are repeated without memory to length 1.
 
     Args:
-        labels: maybe a view that `in_rows` or ``np.broadcast_to`` gave.
+        labels: an array, or a view from `in_rows` or ``np.broadcast_to``.
     """
     return labels[(*(slice(0, 1) if stride == 0 else slice(None) for stride in labels.strides), ...)]

@@ -1,4 +1,4 @@
-"""The story of every element of every tensor that is watched: a shadow beside each storage."""
+"""Shadows of storages: the story of every element of every watched tensor."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from port.translation.structure.init_inference.stories import Foreign, Number, S
 REPEATED = "it repeats what was drawn once"
 
 Labels = int | torch.Tensor
-"""The numbers of stories: one for all elements, or one for each."""
+"""Indices of stories: one for all elements, or one for each."""
 
 
 @dataclass
 class Shadow:
-    """What is known of a storage.
+    """What is known about a storage.
 
     Attributes:
-        reference: keeps the storage's address from being another's, not its memory.
-        labels: numbers of stories, for all elements or each.
-        width: bytes of an element.
-        aligned: whether its elements lie as one draw gave them.
-        numbers: what was copied into the whole of it, where it is on the meta device and has none itself.
+        reference: keeps the storage's address from being reused, but not its memory.
+        labels: indices of stories, for all elements or each.
+        width: bytes per element.
+        aligned: whether its elements are in the order in which one draw produced them.
+        numbers: what was copied into the whole of it, if it is on the meta device and so holds no numbers.
     """
 
     reference: StorageWeakRef
@@ -36,13 +36,13 @@ class Shadow:
 
 
 class Shadows:
-    """The shadows of all storages that an operator has met; views read and write their storage's.
+    """The shadows of all storages that an operator has met; views share their storage's.
 
-    A tensor that no operator made while it was watched is `Foreign`.
+    A tensor that no watched operator made is `Foreign`.
     """
 
     ZERO = 0
-    """The label of the number 0: an operator that fills with zeros does so with labels, too."""
+    """The label of the number 0: operators that fill with zeros fill labels with it, too."""
 
     def __init__(self) -> None:
         self.stories: list[Story] = [Number(0.0)]
@@ -50,14 +50,14 @@ class Shadows:
         self._shadows: dict[int, Shadow] = {}
 
     def label(self, story: Story) -> int:
-        """The number of a story."""
+        """The index of a story."""
         if story not in self._numbers:
             self._numbers[story] = len(self.stories)
             self.stories.append(story)
         return self._numbers[story]
 
     def read(self, tensor: torch.Tensor) -> Labels:
-        """The labels of a tensor's elements, in its shape; one number where all are the same."""
+        """The labels of a tensor's elements, in its shape; a single number where all are the same."""
         shadow = self._of(tensor)
         if 0 in tensor.stride() and tensor.untyped_storage().nbytes() < tensor.nbytes and self.random(shadow.labels):
             return self.unsaid(REPEATED)
@@ -68,7 +68,7 @@ class Shadows:
         return torch.as_strided(shadow.labels, tensor.shape, tensor.stride(), tensor.storage_offset())
 
     def write(self, tensor: torch.Tensor, labels: Labels, *, aligned: bool = False) -> None:
-        """Give a tensor's elements their labels."""
+        """Set the labels of a tensor's elements."""
         shadow = self._of(tensor)
         count = tensor.untyped_storage().nbytes() // tensor.element_size()
         whole = tensor.numel() == count
@@ -85,7 +85,7 @@ class Shadows:
         shadow.aligned, shadow.numbers = whole and aligned, None
 
     def keep(self, tensor: torch.Tensor, source: torch.Tensor) -> None:
-        """Keep a table that was copied into the whole of a tensor on the meta device, which holds no numbers."""
+        """Keep a table that was copied into a whole tensor on the meta device, which holds no numbers."""
         if not tensor.is_meta or source.is_meta or not tensor.is_contiguous():
             return
         is_whole = tensor.numel() == tensor.untyped_storage().nbytes() // tensor.element_size()
@@ -93,27 +93,27 @@ class Shadows:
             self._of(tensor).numbers = source.detach().to(tensor.dtype).expand(tensor.shape).clone()
 
     def numbers(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """A tensor's numbers; None of one on the meta device, if nothing is known of them."""
+        """A tensor's numbers; None for one on the meta device whose numbers are unknown."""
         if not tensor.is_meta:
             return tensor.detach()
         kept = self._of(tensor).numbers
         return kept if kept is not None and kept.shape == tensor.shape else None
 
     def is_aligned(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor is a whole storage, its elements as they were drawn."""
+        """Whether a tensor is a whole storage, its elements in the order of one draw."""
         count = tensor.untyped_storage().nbytes() // tensor.element_size()
         return self._of(tensor).aligned and tensor.is_contiguous() and tensor.numel() == count
 
     def knows(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor's storage has been met."""
+        """Whether a tensor's storage is known."""
         return tensor.untyped_storage()._cdata in self._shadows
 
     def random(self, labels: Labels) -> bool:
-        """Whether any of the labels is of something drawn."""
+        """Whether any of the labels belongs to a random story."""
         return any(events(self.stories[label]) for label in distinct(labels))
 
     def unsaid(self, why: str) -> int:
-        """The label of what has no initialiser."""
+        """The label of a story without an initialiser."""
         return self.label(Unsaid(why))
 
     def _of(self, tensor: torch.Tensor) -> Shadow:
@@ -125,7 +125,7 @@ class Shadows:
 
 
 def has_storage(tensor: Any) -> bool:
-    """Whether a tensor lies in memory of its own kind: a sparse one, or a wrapped one, does not."""
+    """Whether a tensor has ordinary strided memory, unlike a sparse or wrapped one."""
     return isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided and type(tensor) in _PLAIN
 
 
@@ -133,5 +133,5 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 
 def distinct(labels: Labels | Any) -> list[int]:
-    """The labels that there are, each once."""
+    """The distinct labels."""
     return [labels] if isinstance(labels, int) else [int(label) for label in torch.unique(labels)]

@@ -1,4 +1,4 @@
-"""How everything that a model holds starts: what its constructors are given in the written source."""
+"""How the tensors of a model are initialised, as arguments for the written constructors."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from port.translation.structure.init_inference.writing import Writer
 
 
 class ConstructFails(UsageError):
-    """What makes a model anew fails, as where it reads a file that is gone."""
+    """``construct`` raises, for example because it reads a file that no longer exists."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """How the parameters and buffers of a model start.
+    """How the parameters and buffers of a model are initialised.
 
     Attributes:
-        starts: by their names.
-        why: why others are not known.
+        starts: name → initialisation.
+        why: why the others are not known.
     """
 
     starts: dict[str, Start] = field(default_factory=dict)
@@ -40,18 +40,18 @@ class Seen:
 
 
 class Initial:
-    """What is written for the start of each parameter and buffer.
+    """Writes the initialisation of each parameter and buffer.
 
     Args:
-        seen: how they start.
-        layers: paths of the layers kept whole → the torch layer.
-        folded: paths of the linear layers whose inputs are put in another order.
-        draws: names of parameters → how they are drawn, where a number of that knows its origin.
+        seen: how they are initialised.
+        layers: path → torch layer, for the layers that are kept whole.
+        folded: the paths of linear layers whose inputs are reordered.
+        draws: names of parameters → their draw, where one of its numbers knows its origin.
 
     Attributes:
-        tables: names → the arrays that are kept whole.
-        unsaid: names of parameters and buffers that no initializer is known for → why.
-        copies: names of those that start as copies → of which; each draws its own numbers in the written module.
+        tables: name → array, for the arrays that are stored whole.
+        unsaid: names of parameters and buffers without a known initializer → why.
+        copies: name → the tensor that it starts as a copy of; in the written module each draws its own numbers.
     """
 
     def __init__(
@@ -90,15 +90,15 @@ class Initial:
         return {name: start.same[0] for name, start in self._seen.starts.items() if start.same}
 
     def of_layer(self, path: str, shown: str, layer: Any) -> tuple[dict[str, syntax.Expr], dict[str, syntax.Expr]]:
-        """What a layer's twin is given in the place of the pair's initializers.
+        """The initializers that a layer's twin receives instead of the pair's.
 
         Args:
-            path: of the layer.
-            shown: what the source calls it: a class and an attribute.
-            layer: torch's.
+            path: the layer's path.
+            shown: how the source refers to it: a class and an attribute.
+            layer: the torch layer.
 
         Returns:
-            arguments of the twin's → initializers; and variables that no argument speaks of → initializers.
+            The twin's arguments → initializers; and variables without such an argument → initializers.
         """
         arguments, redrawn = {}, {}
         for name, (torchs, start) in self._layers.get(path, {}).items():
@@ -119,15 +119,15 @@ class Initial:
         sizes: tuple[int, ...] | None = None,
         table: syntax.Expr | None = None,
     ) -> syntax.Expr:
-        """The array that a module's own parameter or buffer starts with.
+        """The initial value of a module's own parameter or buffer.
 
         Args:
-            name: the original's.
-            shown: what the source calls it: a class and an attribute.
-            tensor: torch's.
-            layout: the one that the written module has it in.
-            sizes: torch's lengths, which may know where they come from.
-            table: how its constructor works it out, if that is known.
+            name: its name in the original.
+            shown: how the source refers to it: a class and an attribute.
+            tensor: torch's tensor.
+            layout: its layout in the written module.
+            sizes: torch's lengths, which may know their origin.
+            table: the expression with which the constructor computes it, if known.
         """
         if table is not None and layout.order == tuple(range(tensor.dim())):
             return _of_dtype(table, _dtype(tensor))
@@ -150,14 +150,14 @@ class Initial:
 
 
 def watched(module: Any, construct: Callable[[], Any] | None) -> Seen:
-    """Look at how a model's parameters and buffers start.
+    """Find how a model's parameters and buffers are initialised.
 
     Args:
-        module: one of them. Its numbers are not looked at: they may be a checkpoint's.
-        construct: makes one. Where nobody says how, a class is constructed whose constructor takes no arguments.
+        module: an instance. Its numbers are not read: they may be a checkpoint's.
+        construct: builds an instance; without it, a class whose constructor takes no arguments is constructed.
 
     Raises:
-        ConstructFails: ``construct`` does.
+        ConstructFails: ``construct`` raises.
     """
     if construct is not None:
         try:
@@ -175,12 +175,12 @@ def watched(module: Any, construct: Callable[[], Any] | None) -> Seen:
 
 
 def _as(module: Any, construct: Callable[[], Any]) -> Callable[[], Any]:
-    """A construction that takes no more memory than the module has."""
+    """Make a construction use no more memory than the module does."""
     return constructed_on_meta(construct) if is_on_meta(module) else construct
 
 
 def _takes_nothing(cls: type) -> bool:
-    """Whether there is one way to construct a class of one's own."""
+    """Whether a user-defined class can be constructed without arguments."""
     try:
         return not cls.__module__.startswith("torch.nn.") and not inspect.signature(cls).parameters
     except (TypeError, ValueError):
@@ -199,7 +199,7 @@ def _of_dtype(table: syntax.Expr, dtype: syntax.Expr) -> syntax.Expr:
 
 
 def _dtype(tensor: Any) -> syntax.Expr:
-    """What floats has the parameters' dtype, as behind ``module.to(dtype)``; but for a buffer of float64."""
+    """The dtype of a tensor: ``param_dtype`` for floats, as after ``module.to(dtype)``, except float64 buffers."""
     import torch
 
     if tensor.is_complex():

@@ -1,4 +1,4 @@
-"""What a tensor's numbers are when it is new: the story of each, and what an operator makes of stories."""
+"""Stories: the provenance of each number in a new tensor, and how operators combine stories."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Number:
-    """One number, everywhere."""
+    """The same number everywhere."""
 
     value: float
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """Numbers that every construction gives alike: a table. They are read off the tensor itself."""
+    """Numbers that are equal in every construction: a table. They are read from the tensor itself."""
 
 
 @dataclass(frozen=True)
 class Foreign:
-    """Numbers that torch did not make while it was watched.
+    """Numbers that torch did not compute while it was watched.
 
     Attributes:
-        given: whether the code handed numbers of Python's or numpy's over; otherwise they were in a tensor before.
+        from_code: whether the code supplied them as Python or numpy numbers; otherwise they were in a tensor already.
     """
 
-    given: bool
+    from_code: bool
 
 
 @dataclass(frozen=True)
 class Draw:
-    """Random numbers, each for itself.
+    """Independent random numbers.
 
     Attributes:
         kind: ``uniform`` (low, high), ``normal`` (mean, std), ``truncated`` (mean, std, low, high: of a normal);
-            ``orthogonal`` (gain, count of elements), which is a matrix drawn whole; ``q`` (count of elements), ``r``
-            and ``sign`` on the way to one.
-        numbers: as the kind says.
-        event: which draw it was, so that a copy is known.
+            ``orthogonal`` (gain, count of elements), a matrix drawn as a whole; ``q`` (count of elements), ``r`` and
+            ``sign`` as intermediate steps of one.
+        numbers: the parameters listed under ``kind``.
+        event: which draw it was, so that copies can be recognised.
     """
 
     kind: str
@@ -49,10 +49,10 @@ class Draw:
 
 @dataclass(frozen=True)
 class Elementwise:
-    """A function of random numbers, element by element.
+    """An element-wise function of random numbers.
 
     Attributes:
-        name: of the operator: ``log``, ``mul``.
+        name: the operator's name: ``log``, ``mul``.
         arguments: stories and numbers.
     """
 
@@ -62,7 +62,7 @@ class Elementwise:
 
 @dataclass(frozen=True)
 class Unsaid:
-    """What has no initialiser, and why: a clause behind the parameter's name."""
+    """Numbers without an initialiser, and why: a clause that follows the parameter's name."""
 
     why: str
 
@@ -70,13 +70,13 @@ class Unsaid:
 Story = Number | Fixed | Foreign | Draw | Elementwise | Unsaid
 
 FAR = 8.0
-"""Bounds of a normal distribution that no draw meets, in standard deviations."""
+"""Bounds of a normal distribution, in standard deviations, that no draw reaches."""
 
 UNSET = Unsaid("torch.empty leaves it unset")
 
 
 def events(story: Story) -> frozenset[int]:
-    """The draws that a story is made of."""
+    """The draws that a story contains."""
     match story:
         case Draw():
             return frozenset({story.event})
@@ -87,10 +87,10 @@ def events(story: Story) -> frozenset[int]:
 
 
 def without_events(story: Any) -> Any:
-    """A story that equals those of other constructions."""
+    """A story that compares equal to those of other constructions."""
     match story:
         case Draw("orthogonal"):
-            return story  # each matrix is one for itself
+            return story  # each matrix is a draw of its own
         case Draw():
             return Draw(story.kind, story.numbers, 0)
         case Elementwise():
@@ -99,7 +99,7 @@ def without_events(story: Any) -> Any:
 
 
 def alike(one: Story, other: Story) -> bool:
-    """Whether two stories tell of the same distribution, or of the same number."""
+    """Whether two stories describe the same distribution or the same number."""
     match without_events(one), without_events(other):
         case Draw() as mine, Draw() as theirs:
             one_draw = mine.event == theirs.event or not is_matrix(mine)
@@ -130,12 +130,12 @@ def _close(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 
 
 def combined(name: str, parts: tuple[Story | float | None, ...], aligned: bool) -> Story:
-    """What an operator gives that works element by element.
+    """The story of an element-wise operator's output.
 
     Args:
-        name: the operator's, without the ``_`` of in-place ones.
-        parts: its arguments: stories, and numbers as such.
-        aligned: whether random arguments stand element against element as they were drawn.
+        name: the operator's name, without the ``_`` of in-place variants.
+        parts: its arguments: stories, and plain numbers.
+        aligned: whether random arguments are aligned element by element, as they were drawn.
     """
     stories = [part for part in parts if isinstance(part, Story)]
     for story in stories:
@@ -144,7 +144,7 @@ def combined(name: str, parts: tuple[Story | float | None, ...], aligned: bool) 
     random = [story for story in stories if isinstance(story, Draw | Elementwise)]
     if not random:
         foreign = [story for story in stories if isinstance(story, Foreign)]
-        return min(foreign, key=lambda story: story.given, default=Fixed())
+        return min(foreign, key=lambda story: story.from_code, default=Fixed())
     numbers = tuple(part.value if isinstance(part, Number) else part for part in parts)
     if any(isinstance(part, Fixed | Foreign) for part in numbers):
         return Unsaid("each of its elements is drawn in another way")
@@ -159,12 +159,12 @@ _MATRICES = ("q", "r", "sign", "orthogonal")
 
 
 def is_matrix(story: Story) -> bool:
-    """Whether elements are drawn together."""
+    """Whether the elements are drawn together."""
     return isinstance(story, Draw) and story.kind in _MATRICES
 
 
 def _of_matrix(name: str, parts: tuple[Any, ...]) -> Story:
-    """On the way to an orthogonal matrix, as torch.nn.init.orthogonal_ goes it: q · sign(diag r) · gain."""
+    """Follow the steps of torch.nn.init.orthogonal_ towards an orthogonal matrix: q · sign(diag r) · gain."""
     match name, parts:
         case "sign", (Draw("r", (), event),):
             return Draw("sign", (), event)
@@ -176,12 +176,12 @@ def _of_matrix(name: str, parts: tuple[Any, ...]) -> Story:
 
 
 def _simple(name: str, parts: tuple[Any, ...]) -> Story | None:
-    """A known distribution, where it stays one."""
+    """The result as a known distribution, if it still is one."""
     match name, parts:
         case "neg", (Draw() as draw,):
             return _affine(draw, -1.0, 0.0)
         case "erfinv", (Draw("uniform", (low, high), event),) if -1 <= low < high <= 1:
-            # √2 · erfinv(u) is normal where u is uniform from −1 to 1.
+            # √2 · erfinv(u) is normal if u is uniform in (−1, 1).
             if low == -high == -1:
                 return Draw("normal", (0.0, math.sqrt(0.5)), event)
             return Draw("truncated", (0.0, math.sqrt(0.5), _erfinv(low), _erfinv(high)), event)
@@ -206,7 +206,7 @@ def _simple(name: str, parts: tuple[Any, ...]) -> Story | None:
 
 
 def _affine(draw: Draw, by: float, shift: float) -> Story | None:
-    """``by`` · draw + ``shift``."""
+    """The story of ``by`` · draw + ``shift``."""
     if by == 0:
         return Number(shift)
     match draw.kind, draw.numbers:

@@ -1,4 +1,4 @@
-"""Tables as the expressions that the original's constructors work them out with."""
+"""Write tables with the expressions by which the original's constructors compute them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from port.translation.ir.expr import code, literal
 from port.translation.structure.init_inference.operator_expressions import operator_expression
 
 _CLOSE = 1e-5
-"""Relative, to the largest number as well: the original rounds to single precision on the way."""
+"""Tolerance, relative to the number and to the largest number: the original rounds to single precision."""
 
 
 def worked_out_table(formula: TableFormula, values: np.ndarray) -> syntax.Expr | None:
-    """The expression for a table; None where there is none, or where it gives other numbers.
+    """Write the expression for a table; None where there is none, or where it yields other numbers.
 
     Args:
-        formula: what was seen while it was constructed.
-        values: the numbers that came of it.
+        formula: what was observed while the table was constructed.
+        values: the resulting numbers.
     """
     made = _expression(formula)
     if made is None:

@@ -1,4 +1,4 @@
-"""Watch a construction: every operator of torch's that runs, and the files that are read."""
+"""Watch a construction: every torch operator that runs, and the files that are read."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from port.translation.structure.init_inference.shadows import Shadows
 
 
 class Watch:
-    """A construction that is watched.
+    """A watched construction.
 
     Attributes:
-        shadows: the stories of all tensors.
-        files: names of the files that it opened to read.
+        shadows: the shadows of all tensors.
+        files: names of the files opened for reading.
     """
 
     def __init__(self) -> None:
@@ -33,19 +33,19 @@ class Watch:
 
     @contextmanager
     def watching(self) -> Iterator[Watch]:
-        """Watch what runs inside."""
+        """Watch everything that runs inside the context."""
         truncated = torch.nn.init._no_grad_trunc_normal_
         from_numpy = torch.from_numpy
 
         def draw_truncated(tensor: Any, mean: float, std: float, a: float, b: float, generator: Any = None) -> Any:
-            # torch draws again what lies outside, as long as there is any.
+            # torch redraws values outside the bounds until there are none.
             made = truncated(tensor, mean, std, a, b, generator)
             self.operators.draw(made, "truncated", mean, std, a, b)
             return made
 
         def taken(array: Any) -> Any:
             made = from_numpy(array)
-            self.operators.given(made)
+            self.operators.from_numbers(made)
             return made
 
         load_state_dict = torch.nn.Module.load_state_dict
@@ -79,13 +79,13 @@ _FROM_NUMBERS = ("tensor", "as_tensor", "asarray", "new_tensor")
 
 
 def read_from(files: Iterable[str]) -> str:
-    """A clause that says where numbers are from; empty if no file was read."""
+    """A clause that says which files numbers come from; empty if no file was read."""
     names = list(dict.fromkeys(files))
     return f"it is read from a file ({', '.join(names[:3])})" if names else ""
 
 
 class _Calls(TorchFunctionMode):
-    """Sees which tensors are made of numbers that are not torch's."""
+    """Detects tensors made from numbers that are not torch's."""
 
     def __init__(self, operators: Operators) -> None:
         super().__init__()
@@ -97,12 +97,12 @@ class _Calls(TorchFunctionMode):
         leaves = pytree.tree_leaves(data)
         is_made = getattr(function, "__name__", "") in _FROM_NUMBERS
         if is_made and not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
-            self.operators.given(made)
+            self.operators.from_numbers(made)
         return made
 
 
 class _Dispatch(TorchDispatchMode):
-    """Sees every operator that runs."""
+    """Records every operator that runs."""
 
     def __init__(self, operators: Operators) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""How a tensor starts, as the jax initializer that a person would write."""
+"""Write a tensor's initialisation as the jax initializer that a person would use."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from port.translation.structure.init_inference.regions import boxes_of, index_of
 from port.translation.structure.init_inference.repeated import varying
 from port.translation.structure.init_inference.stories import Draw, Elementwise, Fixed, Number, Story, Unsaid, is_matrix
 
-# Scale and mode of jax's variance_scaling, and the gains of torch.nn.init's that they stand for.
+# Scale and mode of jax's variance_scaling for the gains of torch.nn.init.
 _BY_FANS = ((1.0, "fan_in"), (2.0, "fan_in"), (2.0, "fan_out"), (1.0, "fan_avg"), (1.0, "fan_out"))
 
 
 class Writer:
-    """Writes initializers, and keeps what they need.
+    """Writes initializers, and stores the tables that they need.
 
     Args:
-        open_draws: names of parameters → how they are drawn, where a number of that knows its origin.
+        open_draws: names of parameters → their draw, where one of its numbers knows its origin.
 
     Attributes:
-        tables: names → the arrays that are kept whole.
-        unsaid: names of parameters that no initializer is known for → why.
+        tables: name → array, for the arrays that are stored whole.
+        unsaid: names of parameters without a known initializer → why.
     """
 
     def __init__(self, open_draws: Mapping[str, OpenDraw] | None = None) -> None:
@@ -42,18 +42,18 @@ class Writer:
         self.votes: Counter[syntax.Expr] = Counter()
 
     def vote(self, start: Start) -> None:
-        """Take note of what could be written: what fits more parameters is what their author wrote."""
+        """Count the initializers that would fit: one that fits more parameters is likely the author's."""
         for story in start.stories:
             if isinstance(story, Draw):
                 self.votes.update(set(_candidates(story, start.labels.shape)))
 
     def initializer(self, start: Start, name: str, shown: str) -> syntax.Expr:
-        """The initializer of a tensor, in the layout that the written module has.
+        """Write the initializer of a tensor, in the layout of the written module.
 
         Args:
-            start: how it starts.
-            name: the original's, of this tensor.
-            shown: what the source calls it: a class and an attribute.
+            start: its initialisation.
+            name: the tensor's name in the original.
+            shown: how the source refers to it: a class and an attribute.
         """
         for story in start.stories:
             if isinstance(story, Unsaid):
@@ -67,7 +67,7 @@ class Writer:
         return made or self._unknown(name, shown, "no initializer says how the original draws it")
 
     def in_parts(self, start: Start, name: str) -> syntax.Expr | None:
-        """One for most of the elements, and others for regions."""
+        """Write one initializer for most elements, and others for regions."""
         counts = np.bincount(varying(start.labels).ravel(), minlength=len(start.stories))
         each_alone = [
             isinstance(story, Number | Draw | Elementwise) and not is_matrix(story) for story in start.stories
@@ -94,7 +94,7 @@ class Writer:
         return syntax.Call(code("port.nn.patched"), (made, *regions))
 
     def table(self, values: np.ndarray, name: str) -> str:
-        """Keep an array whole; returns the name that it is kept under."""
+        """Store an array whole; return the name under which it is stored."""
         for known, array in self.tables.items():
             if array.dtype == values.dtype and array.shape == values.shape and array.tobytes() == values.tobytes():
                 return known
@@ -116,14 +116,14 @@ class Writer:
                 return code("TABLES.initializer(name)", name=self.table(start.values, name))
             case Draw("orthogonal", (gain, size)):
                 if start.row_axis is None or math.prod(shape) != size:
-                    return None  # a part of one, which is none itself
+                    return None  # part of an orthogonal matrix, which is not orthogonal itself
                 axis = start.row_axis - len(shape)
-                given = {"scale": gain} if gain != 1 else {}
-                return called("nnx.initializers.orthogonal", **given, **({"column_axis": axis} if axis != -1 else {}))
+                options = {"scale": gain} if gain != 1 else {}
+                return called("nnx.initializers.orthogonal", **options, **({"column_axis": axis} if axis != -1 else {}))
             case Draw("uniform" | "truncated") if start.values.dtype.kind == "c":
-                return None  # jax's draw real numbers alone
+                return None  # jax's uniform and truncated initializers draw real numbers only
             case Draw():
-                # The original's own formula, though a weight's lengths may give the same number here.
+                # Prefer the original's own formula, though a weight's shape may yield the same number here.
                 drawn = self._with_origins(story, name)
                 if drawn is not None:
                     return next(_plain(drawn))
@@ -133,7 +133,7 @@ class Writer:
         return None
 
     def _with_origins(self, draw: Draw, name: str) -> Draw | None:
-        """The same draw with numbers that know where they come from; None where none does."""
+        """The same draw with numbers that know their origin; None where none does."""
         known = self._open.get(name)
         if known is None or known.kind != draw.kind or len(known.numbers) != len(draw.numbers):
             return None
@@ -143,7 +143,7 @@ class Writer:
 
 
 def _candidates(draw: Draw, shape: tuple[int, ...]) -> list[syntax.Expr]:
-    """The initializers that draw just so, the plainest first."""
+    """The initializers with exactly this distribution, simplest first."""
     plain = list(_plain(draw))
     of_layers: list[syntax.Expr] = []
     by_fans: list[syntax.Expr] = []
@@ -158,7 +158,7 @@ def _candidates(draw: Draw, shape: tuple[int, ...]) -> list[syntax.Expr]:
 
 
 def _plain(draw: Draw) -> Iterator[syntax.Expr]:
-    """The initializer that says a draw's numbers."""
+    """Write a draw's numbers as an initializer."""
     match draw.kind, draw.numbers:
         case "uniform", (0, high):
             yield code("nnx.initializers.uniform(scale=high)", high=high)
@@ -168,18 +168,18 @@ def _plain(draw: Draw) -> Iterator[syntax.Expr]:
             yield _shifted(code("nnx.initializers.normal(std)", std=std), mean)
         case "truncated", (mean, std, low, high):
             bounds = {"lower": _rounded((low - mean) / std), "upper": _rounded((high - mean) / std)}
-            given = {} if bounds == {"lower": -2.0, "upper": 2.0} else bounds
-            yield _shifted(called("nnx.initializers.truncated_normal", std, **given), mean)
+            options = {} if bounds == {"lower": -2.0, "upper": 2.0} else bounds
+            yield _shifted(called("nnx.initializers.truncated_normal", std, **options), mean)
 
 
 def called(function: str, *arguments: Any, **options: Any) -> syntax.Expr:
-    """A call."""
+    """Write a call."""
     keywords = tuple(syntax.Keyword(name, literal(value)) for name, value in options.items())
     return syntax.Call(code(function), tuple(map(literal, arguments)), keywords)
 
 
 def _rounded(value: float) -> float:
-    """Without what single precision has left behind."""
+    """Remove rounding errors of single precision."""
     near = round(value, 6)
     return near if math.isclose(near, value, rel_tol=1e-6) else value
 
@@ -191,7 +191,7 @@ def _shifted(drawn: syntax.Expr, mean: float) -> syntax.Expr:
 
 
 def _by_fans(std: float, shape: tuple[int, ...], kind: str) -> Iterator[syntax.Expr]:
-    """Variance scalings that give a weight of this shape such a spread."""
+    """Variance scalings that yield this standard deviation for a weight of this shape."""
     fans = _fans(shape)
     for scale, mode in _BY_FANS:
         if mode in fans and math.isclose(math.sqrt(scale / fans[mode]), std, rel_tol=1e-9):
@@ -199,9 +199,9 @@ def _by_fans(std: float, shape: tuple[int, ...], kind: str) -> Iterator[syntax.E
 
 
 def _of_layers(std: float, shape: tuple[int, ...]) -> Iterator[syntax.Expr]:
-    """How torch's layers start, if a weight of this shape has such a spread: by what comes in.
+    """Initializers of torch's layers, if they yield this standard deviation for a weight of this shape.
 
-    A table that is shared with a layer lies the other way round.
+    They scale by the number of inputs; in a table that is shared with a layer, the axes are exchanged.
     """
     fans = _fans(shape)
     if fans and math.isclose(math.sqrt(1 / 3 / fans["fan_in"]), std, rel_tol=1e-9):
@@ -211,7 +211,7 @@ def _of_layers(std: float, shape: tuple[int, ...]) -> Iterator[syntax.Expr]:
 
 
 def _fans(shape: tuple[int, ...]) -> dict[str, float]:
-    """The lengths by which jax's variance_scaling scales; none for a bias."""
+    """The fans by which jax's variance_scaling scales; none for a bias."""
     if len(shape) < 2 or not math.prod(shape):
         return {}
     window = math.prod(shape[:-2])
@@ -219,11 +219,11 @@ def _fans(shape: tuple[int, ...]) -> dict[str, float]:
     return {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}
 
 
-# %% Functions of what is drawn
+# %% Functions of random numbers
 
 
 def _function(story: Elementwise) -> syntax.Expr | None:
-    """``mapped(lambda x: jnp.log(x + 0.1), nnx.initializers.uniform(scale=1.0))``."""
+    """Write ``mapped(lambda x: jnp.log(x + 0.1), nnx.initializers.uniform(scale=1.0))``."""
     drawn: list[Draw] = []
     body = _body(story, drawn)
     if body is None:

@@ -88,7 +88,7 @@ def test_a_batch_that_training_fixes_is_fixed_in_both_modes() -> None:
 
 
 def test_an_object_that_the_root_gives() -> None:
-    with pytest.raises(NoPair, match=r"^Policy gives or hands on a Normal, .*: return its tensors"):
+    with pytest.raises(NoPair, match=r"^Policy returns or passes on a Normal, .*: return its tensors"):
         port.translate(Policy(), torch.randn(2, 3))
 
 

@@ -294,7 +294,7 @@ def test_the_root_gives_a_dataclass_as_a_dict() -> None:
 
 
 def test_the_root_gives_no_other_object() -> None:
-    with pytest.raises(NoPair, match="Encoder gives or hands on a Normal, which is neither a tensor nor a"):
+    with pytest.raises(NoPair, match="Encoder returns or passes on a Normal, which is neither a tensor nor a"):
         port.translate(
             Encoder(lambda hidden, score: torch.distributions.Normal(hidden, score.exp())), torch.randn(3, 8)
         )
