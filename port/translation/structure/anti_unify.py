@@ -1,4 +1,4 @@
-"""Several sources that differ in numbers alone, as one with holes in the numbers' places."""
+"""Anti-unification: merge sources that differ only in numbers into one source with holes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ N = TypeVar("N", bound=syntax.Node)
 
 
 class Differ(Exception):
-    """Two sources that are not the same but for numbers."""
+    """The sources differ in more than numbers."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What stands in a hole: the sources' numbers, and what is known of the place.
+    """A hole: the number of each source, and its place in the source.
 
     Attributes:
-        values: of each source, in their order.
+        values: the number of each source, in order.
         where: the attribute, and the keyword within it.
         numbers: the values, each with its origin where that is known.
     """
@@ -34,12 +34,12 @@ class Difference:
 
 @dataclass
 class Holes:
-    """The distinct ones, each with a name of its own, its number; equal numbers share one."""
+    """The distinct holes, named by their index; equal rows of numbers share one."""
 
     found: list[Difference] = field(default_factory=list)
 
     def hole(self, values: tuple[Any, ...], where: tuple[str, ...]) -> syntax.Hole:
-        """The hole that stands for these numbers."""
+        """The hole for these numbers, one per source."""
         for number, hole in enumerate(self.found):
             if _are_same(hole.values, values):
                 return numbered(number)
@@ -48,12 +48,12 @@ class Holes:
 
 
 def numbered(number: int) -> syntax.Hole:
-    """The hole of a number."""
+    """The hole with an index."""
     return syntax.Hole(str(number))
 
 
-class PartOfThem(Holes):
-    """The holes of statements that some of the sources have: the others have None there."""
+class PartialHoles(Holes):
+    """Holes of statements that only some of the sources have; the other sources have None there."""
 
     def __init__(self, whole: Holes, places: list[int], count: int) -> None:
         super().__init__(whole.found)
@@ -63,21 +63,21 @@ class PartOfThem(Holes):
         for number, hole in enumerate(self.found):
             if _are_same([hole.values[place] for place in self.places], values):
                 return numbered(number)
-        given = dict(zip(self.places, values, strict=True))
-        return super().hole(tuple(given.get(place) for place in range(self.count)), where)
+        present = dict(zip(self.places, values, strict=True))
+        return super().hole(tuple(present.get(place) for place in range(self.count)), where)
 
 
 def _are_same(known: Sequence[Any], values: Sequence[Any]) -> bool:
-    """Whether two rows of numbers are one: 1 is not 1.0, and where they come from is of no account."""
+    """Whether two rows of numbers are equal in value and type (1 is not 1.0), whatever their origins."""
     numbers = map(plain, values)
     return all(type(one) is type(other) and one == other for one, other in zip(known, numbers, strict=True))
 
 
 def unified(trees: Sequence[N], holes: Holes, where: tuple[str, ...] = ()) -> N:
-    """One tree for several.
+    """Merge several trees into one.
 
     Raises:
-        Differ: they differ in more than numbers; no hole is left of the attempt.
+        Differ: they differ in more than numbers; holes made during the attempt are removed.
     """
     known = len(holes.found)
     try:
@@ -120,12 +120,12 @@ def _part(parts: list[Any], holes: Holes, where: tuple[str, ...]) -> Any:
 
 
 _ONLY = {"nnx.initializers.normal": "std"}
-"""What the only argument of a function is called."""
+"""The name of a function's only argument."""
 _NONE = object()
 
 
 def _number(tree: syntax.Node) -> Any:
-    """The number, string or None that a tree is; a number remembers its origin."""
+    """The number, string or None that a tree consists of; a number keeps its origin."""
     match tree:
         case syntax.Const(value):
             return with_origin(value, tree.origin)
@@ -135,11 +135,11 @@ def _number(tree: syntax.Node) -> Any:
 
 
 def without_numbers(tree: N, *, none_too: bool) -> N:
-    """A tree with 0 for every number: what is alike but for numbers has one.
+    """Replace every number by 0, so that trees that differ only in numbers become equal.
 
     Args:
         tree: statements or expressions.
-        none_too: whether None is as good as a number.
+        none_too: whether None counts as a number.
     """
 
     def of(node: syntax.Node) -> syntax.Node:

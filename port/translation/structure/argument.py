@@ -9,16 +9,16 @@ from port.translation.ir import syntax
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of a constructor.
+    """An argument of a written class's constructor.
 
     Attributes:
-        name: of the argument.
-        values: path of an instance → what it is given.
+        name: its name.
+        values: path of an instance → the value passed for it.
         is_module: whether it is a module, a function, or None.
-        kept: whether the call reads it, so that the constructor keeps it.
-        default: what it is by default; None where it has to be given.
-        by_name: whether it has to be given by its name.
-        is_said: whether the constructor's code says things with it as the original's does; else the instances differ.
+        kept: whether the call reads it, so that the constructor stores it.
+        default: its default; None if it is required.
+        by_name: whether it is keyword-only.
+        is_said: whether the constructor's code uses it as the original does; else it only distinguishes instances.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What tells example calls apart: a test of the original's own, or of what its arguments are."""
+"""Conditions that distinguish example calls: a test of the original, or one on the arguments."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from port.translation.ir import syntax
 from port.translation.ir.expr import code, worth
 from port.translation.ir.source_location import SourceLocation
 from port.translation.structure.branches import branches_of
-from port.translation.structure.cases import GivenArray, Held, name_of
+from port.translation.structure.cases import ArrayArgument, Held, name_of
 
 _UNKNOWN = object()
 _MANY = 10
-"""With more example calls than this, no condition on two arguments is searched for."""
+"""With more example calls than this, no condition on two arguments is tried."""
 
 
 class CaseConditions:
-    """Conditions on what a function of a module's is given.
+    """Conditions on the arguments of a module's function.
 
     Args:
-        module: of the original.
+        module: the original's module.
         function: its ``forward``, or another method.
-        held: what its parameters hold, in each case that calls it.
+        held: for each case that calls the function, the values of its parameters.
     """
 
     def __init__(self, module: Any, function: Any, held: Mapping[int, Mapping[str, Held]]) -> None:
@@ -39,13 +39,13 @@ class CaseConditions:
         *,
         of_two: bool = True,
     ) -> syntax.Expr | None:
-        """The condition that holds in just these cases; None where no argument tells them from the others.
+        """Find a condition that holds in exactly these cases; None where no argument distinguishes them.
 
         Args:
-            whose: the cases.
-            among: those that it has to tell apart; by default all.
-            lines: of the original, where what these cases do may stand.
-            of_two: whether it may be one of two arguments.
+            whose: the cases in which it holds.
+            among: the cases to distinguish; by default all.
+            lines: the original's lines that may contain what these cases do.
+            of_two: whether it may combine conditions on two arguments.
         """
         wanted = self._wanted(whose, among)
         if (made := self._of_lines(lines, wanted)) is not None:
@@ -64,7 +64,7 @@ class CaseConditions:
         return next((made for made in known if made is not None), None)
 
     def of_returns(self, groups: Sequence[frozenset[int]], among: frozenset[int]) -> list[syntax.Expr | None]:
-        """The condition of what each group of cases gives: of a line that returns, if there is one."""
+        """The condition of each group's return value: that of a return statement, if there is one."""
         lines = self._branches.returns
         tests = [self._of_lines(lines, self._wanted(whose, among)) for whose in groups]
         for of_two in (False, True):
@@ -73,20 +73,20 @@ class CaseConditions:
         return tests
 
     def decides(self, lines: Sequence[SourceLocation | None]) -> str:
-        """The original's test that decides whether some lines run, with its own; empty where none does."""
+        """The original's test that decides whether some lines run, with its line; empty where there is none."""
         for line in lines or self._branches.returns:
             for test, _ in [] if line is None else self._branches.around(line):
                 return f"`if {test.text}` ({self._branches.file}:{test.line})"
         return ""
 
     def branches_around(self, line: SourceLocation | None) -> tuple[Any, ...]:
-        """What is the same for lines that stand in the same branches of the original's."""
+        """A key that is equal for lines in the same branches of the original."""
         return () if line is None else tuple((test.line, holds) for test, holds in self._branches.around(line))
 
-    # %% The original's own
+    # %% Tests of the original
 
     def _enclosing(self, line: SourceLocation, wanted: Mapping[int, bool]) -> syntax.Expr | None:
-        """The branches that a line stands in, the innermost first, as many as it takes to tell the cases apart."""
+        """The tests of the branches around a line, innermost first, as many as needed to distinguish the cases."""
         tests: list[tuple[syntax.Expr, bool]] = []
         for test, holds in self._branches.around(line):
             if test.expression is not None:
@@ -113,7 +113,7 @@ class CaseConditions:
         return None
 
     def _worth(self, test: syntax.Expr, held: Mapping[str, Held]) -> Any:
-        """What a test comes to in a case."""
+        """The value of a test in a case."""
         match test:
             case syntax.Const(value):
                 return value
@@ -139,7 +139,7 @@ class CaseConditions:
         return _UNKNOWN
 
     def _said(self, test: syntax.Expr, *, negated: bool) -> syntax.Expr | None:
-        """A test in the written call's terms; None where nothing of the arguments is in it."""
+        """Write a test in terms of the written call's arguments; None where it does not depend on any."""
         made = syntax.transformed(test, self._in_our_terms)
         if isinstance(made, syntax.Const):
             return None
@@ -148,7 +148,7 @@ class CaseConditions:
     def _in_our_terms(self, node: syntax.Node) -> syntax.Node:
         match node:
             case syntax.Attribute(syntax.Name("self_"), _):
-                # A switch of the module's is what it is: what is left is a test of the arguments.
+                # A module's switch is constant: what remains is a test of the arguments.
                 return syntax.Const(self._worth(syntax.Attribute(syntax.Name("self"), node.attr), {}))
             case syntax.Name(name):
                 return name_of(name)
@@ -160,10 +160,10 @@ class CaseConditions:
                 return syntax.BoolOp(word, tuple(kept)) if len(kept) > 1 else kept[0] if kept else syntax.Const(neutral)
         return node
 
-    # %% Of arguments
+    # %% Tests of arguments
 
     def _of_two(self, whose: frozenset[int], wanted: Mapping[int, bool]) -> syntax.Expr | None:
-        """Two conditions that hold together in just these cases."""
+        """Two conditions that hold together in exactly these cases."""
         every = list(wanted)
         if len(every) > _MANY:
             return None
@@ -196,14 +196,17 @@ class CaseConditions:
             return None
         if all(isinstance(value, syntax.Const) for value in mine | others):
             return _of_constants(own, mine, others)
-        ranks = {value.rank if isinstance(value, GivenArray) else None for value in mine}
-        if all(isinstance(value, GivenArray) and value.rank is not None for value in mine | others) and len(ranks) == 1:
+        ranks = {value.rank if isinstance(value, ArrayArgument) else None for value in mine}
+        if (
+            all(isinstance(value, ArrayArgument) and value.rank is not None for value in mine | others)
+            and len(ranks) == 1
+        ):
             return code("p.ndim == rank", p=own, rank=ranks.pop())
         return None
 
 
 def negation(test: syntax.Expr) -> syntax.Expr:
-    """A test that holds where another does not."""
+    """The negation of a test."""
     match test:
         case syntax.UnaryOp("not", operand):
             return operand
@@ -213,7 +216,7 @@ def negation(test: syntax.Expr) -> syntax.Expr:
 
 
 def is_absence(test: syntax.Expr) -> bool:
-    """Whether a test is that something is not given."""
+    """Whether a test is ``… is None``."""
     return isinstance(test, syntax.Compare) and test.ops == ("is",) and test.comparators == (syntax.Const(None),)
 
 
@@ -233,8 +236,8 @@ _SIGNS: dict[str, Any] = {
 
 
 def _is_known(value: Any) -> bool:
-    """Whether something is a constant: of an array nobody knows the numbers."""
-    return value is not _UNKNOWN and not isinstance(value, GivenArray)
+    """Whether a value is a known constant; an array's values are not known."""
+    return value is not _UNKNOWN and not isinstance(value, ArrayArgument)
 
 
 def _is_constant(test: syntax.Expr, truth: bool) -> bool:
@@ -253,8 +256,8 @@ def _worth_of_several(every: bool, found: Sequence[Any]) -> Any:
 def _compared(sign: str, one: Any, other: Any) -> Any:
     if one is _UNKNOWN or other is _UNKNOWN:
         return _UNKNOWN
-    if isinstance(one, GivenArray) or isinstance(other, GivenArray):
-        # An array is an object, and no constant is that object.
+    if isinstance(one, ArrayArgument) or isinstance(other, ArrayArgument):
+        # An array is an object, and no constant is the same object.
         return sign == "is not" if sign in ("is", "is not") else _UNKNOWN
     try:
         return _SIGNS[sign](one, other)
@@ -265,7 +268,7 @@ def _compared(sign: str, one: Any, other: Any) -> Any:
 def _value(held: Held | None) -> Any:
     if held is None:
         return _UNKNOWN
-    if isinstance(held, GivenArray):
+    if isinstance(held, ArrayArgument):
         return held
     try:
         return worth(held)
@@ -274,11 +277,11 @@ def _value(held: Held | None) -> Any:
 
 
 def _rank(held: Held | None) -> Any:
-    return held.rank if isinstance(held, GivenArray) and held.rank is not None else _UNKNOWN
+    return held.rank if isinstance(held, ArrayArgument) and held.rank is not None else _UNKNOWN
 
 
 def _of_constants(own: syntax.Name, mine: set[Held], others: set[Held]) -> syntax.Expr | None:
-    """``causal``, ``mode == "mean"``, ``mode != "none"``."""
+    """Write ``causal``, ``mode == "mean"`` or ``mode != "none"``."""
     one = mine.pop() if len(mine) == 1 else None
     other = others.pop() if len(others) == 1 else None
     if {one, other} == {syntax.Const(True), syntax.Const(False)}:

@@ -1,4 +1,4 @@
-"""What a module does in several example calls, as one body."""
+"""Merge what a module does in several example calls into one body."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _NONE = syntax.Const(None)
 
 
 class Indistinct(Exception):
-    """Two cases differ, and no argument tells them apart.
+    """Two cases differ, and no argument distinguishes them.
 
     Attributes:
-        cases: one of each kind.
-        statement: that only one of them has.
-        decides: the original's test that decides it, if that is known.
+        cases: one case of each kind.
+        statement: a statement that only one of them has.
+        decides: the original's test that decides it, if known.
     """
 
     def __init__(self, cases: tuple[int, int], statement: str, decides: str = "") -> None:
@@ -33,17 +33,17 @@ class Indistinct(Exception):
 
 
 def merged_cases(cases: Mapping[int, CaseBody], module: Any, function: Any) -> Body:
-    """One body: what only some cases do stands behind a condition on the arguments.
+    """Merge the bodies of several cases: what only some cases do goes behind a condition on the arguments.
 
-    What is a literal in one case, and the argument that holds it in another, is that argument.
+    A literal of one case that is an argument's value in another is written as that argument.
 
     Args:
-        cases: by their numbers.
-        module: whose call it is.
-        function: that is called.
+        cases: the bodies, by case number.
+        module: the module that is called.
+        function: the function that is called.
 
     Raises:
-        Indistinct: no argument tells two cases apart.
+        Indistinct: no argument distinguishes two cases.
     """
     bodies = [case.body for case in cases.values()]
     if all(_same(bodies[0], body) for body in bodies[1:]):
@@ -64,16 +64,16 @@ def _parameters(bodies: Sequence[Body]) -> tuple[str, ...]:
 
 
 class _Merging:
-    """A merge on its way.
+    """A merge in progress.
 
     Args:
-        cases: by their numbers.
-        module: whose call it is.
-        function: that is called.
+        cases: the bodies, by case number.
+        module: the module that is called.
+        function: the function that is called.
 
     Attributes:
-        asked_first: tests whose arguments the body reassigns before they are needed → the variables, set at the head
-            of the call, that keep their results.
+        asked_first: tests whose arguments the body reassigns before they are needed → the variables that hold their
+            results, set at the top of the call.
     """
 
     def __init__(self, cases: Mapping[int, CaseBody], module: Any, function: Any) -> None:
@@ -89,10 +89,10 @@ class _Merging:
         asked: list[syntax.Stmt] = [syntax.Assign(name, test) for test, name in self.asked_first.items()]
         return Body((), (*asked, *statements), returns[-1][0], any(case.body.modes for case in self.cases.values()))
 
-    # %% What some have
+    # %% Statements of some cases
 
     def guarded(self, rows: list[CaseRow]) -> list[syntax.Stmt]:
-        """The statements, those of some cases behind their condition."""
+        """The merged statements, with those of only some cases behind their condition."""
         statements: list[syntax.Stmt] = []
         assigned: set[str] = set()
         blocks = [list(block) for _, block in groupby(rows, key=self._block_of)]
@@ -115,11 +115,11 @@ class _Merging:
         return statements
 
     def _block_of(self, row: CaseRow) -> Any:
-        """What is the same for rows that stand behind one condition."""
+        """A key that is equal for rows behind the same condition."""
         return row.whose, () if row.whose == self.everybody else self.conditions.branches_around(row.place)
 
     def tested(self, rows: list[CaseRow]) -> syntax.Expr:
-        """The condition of some cases.
+        """The condition of some rows' cases.
 
         Raises:
             Indistinct: there is none.
@@ -132,7 +132,7 @@ class _Merging:
         return test
 
     def known_before(self, test: syntax.Expr, assigned: set[str]) -> syntax.Expr:
-        """A condition on arguments; where they are given other values before it, it is asked at the head."""
+        """The condition; where its arguments are reassigned before it, its result from the top of the call."""
         changed = sorted(names_in(test) & assigned)
         if not changed:
             return test
@@ -146,12 +146,12 @@ class _Merging:
         known = self.asked_first[positive]
         return known if positive == test else syntax.UnaryOp("not", known)
 
-    # %% What is given
+    # %% Return values
 
     def returning(
         self, statements: list[syntax.Stmt], returns: list[tuple[syntax.Expr | None, Cases]]
     ) -> list[syntax.Stmt]:
-        """``if labels is not None: return loss, logits`` for what some give; what others give is left at the end."""
+        """Return early where only some cases return a value: ``if labels is not None: return loss, logits``."""
         assigned = {name for names in self.alignment.assigned.values() for name in names}
         left = self.everybody
         while len(returns) > 1:
@@ -161,9 +161,9 @@ class _Merging:
             if number is None:
                 cases = min(returns[0][1]), min(returns[1][1])
                 raise Indistinct(cases, _returned(returns[0][0]), self.conditions.decides(()))
-            (given, whose), test = returns.pop(number), tests[number]
+            (value, whose), test = returns.pop(number), tests[number]
             assert test is not None
-            returned = syntax.Return(_NONE if given is None else given)
+            returned = syntax.Return(_NONE if value is None else value)
             test = self.known_before(test, assigned)
             last = statements[-1] if statements else None
             if isinstance(last, syntax.If) and last.test == test and not last.orelse:
@@ -175,7 +175,7 @@ class _Merging:
 
 
 def _branch(test: syntax.Expr, own: list[CaseRow], other: list[CaseRow]) -> syntax.Stmt:
-    """What some cases do behind their condition; what the others do in its other branch."""
+    """An ``if`` statement with what some cases do, and in its other branch what the others do."""
     body, orelse = tuple(row.statement for row in own), tuple(row.statement for row in other)
     if orelse and isinstance(test, syntax.UnaryOp) and test.op == "not":
         return syntax.If(test.operand, orelse, body)
@@ -190,8 +190,8 @@ def _are_opposite(one: syntax.Expr, other: syntax.Expr) -> bool:
     return negation(one) == other or negation(other) == one
 
 
-def _returned(given: syntax.Expr | None) -> str:
-    return syntax.source(syntax.Return(_NONE if given is None else given))
+def _returned(value: syntax.Expr | None) -> str:
+    return syntax.source(syntax.Return(_NONE if value is None else value))
 
 
 def _first_line(statement: syntax.Stmt) -> Any:

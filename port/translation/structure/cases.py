@@ -1,4 +1,4 @@
-"""What a module is called with in each of several example calls, and what its call does there."""
+"""The arguments of a module in each of several example calls, and what its call does there."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from port.translation.structure.written_body import Body
 
 
 @dataclass(frozen=True)
-class GivenArray:
-    """A parameter that is given an array, or something made of arrays.
+class ArrayArgument:
+    """An argument that is an array, or a tree of arrays.
 
     Attributes:
-        rank: of the one array; None where it is a tree of several.
+        rank: the array's rank; None for a tree of several.
     """
 
     rank: int | None = None
 
 
-Held: TypeAlias = "GivenArray | syntax.Expr"
-"""What a parameter holds in a case: an array, or a literal."""
+Held: TypeAlias = "ArrayArgument | syntax.Expr"
+"""The value of a parameter in a case: an array, or a literal."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class CaseBody:
 
     Attributes:
         body: its statements.
-        held: what its parameters hold, by the names of the original's parameters, where that is known.
+        held: names of the original's parameters → their values, where known.
     """
 
     body: Body
@@ -45,11 +45,11 @@ class CaseBody:
 
 
 def held_by(call: ModuleCall, lowered: LoweredGraph) -> dict[str, Held]:
-    """What a call's parameters hold; without those that hold neither arrays nor anything that source can say."""
+    """The values of a call's parameters, except those that are neither arrays nor have a source form."""
     found: dict[str, Held] = {}
-    for name, given in call.parameters.items():
+    for name, argument in call.parameters.items():
         try:
-            said = literal(given)
+            said = literal(argument)
         except NoSource:
             continue
         if not values_in(said):
@@ -57,17 +57,17 @@ def held_by(call: ModuleCall, lowered: LoweredGraph) -> dict[str, Held]:
             continue
         value = lowered.values.get(said.name) if isinstance(said, syntax.Use) else None
         if value is None or value.shape is not None:
-            found[name] = GivenArray(None if value is None else value.rank)
+            found[name] = ArrayArgument(None if value is None else value.rank)
     return found
 
 
 def in_all_calls(one: Mapping[str, Held], other: Mapping[str, Held]) -> dict[str, Held]:
-    """What the parameters hold in both of two calls."""
+    """The parameters' values that two calls have in common."""
     return {name: held for name, held in one.items() if other.get(name) == held}
 
 
 def constants_of(held: Mapping[str, Held]) -> dict[str, Any]:
-    """The parameters that hold a constant, or a tree of constants."""
+    """The parameters whose values are constants or trees of constants."""
     found: dict[str, Any] = {}
     for name, value in held.items():
         with suppress(ValueError):
@@ -77,12 +77,12 @@ def constants_of(held: Mapping[str, Held]) -> dict[str, Any]:
 
 
 def name_of(parameter: str) -> syntax.Name:
-    """What a parameter of ``forward`` is called in the written call."""
+    """The name of a ``forward`` parameter in the written call."""
     return syntax.Name(own_name(parameter))
 
 
 def default_of(function: Any, parameter: str) -> syntax.Expr | None:
-    """The default that a parameter of a function has; None where it has none that source can say."""
+    """The default of a function's parameter; None where it has none, or one without a source form."""
     found = inspect.signature(function).parameters.get(parameter)
     if found is None or found.default is found.empty:
         return None

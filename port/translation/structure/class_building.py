@@ -19,7 +19,7 @@ from port.translation.structure.held_tensors import AllRuns, is_left_out, is_rea
 from port.translation.structure.init_inference import Initial
 from port.translation.structure.methods import MethodsDiffer, each_function, has_methods, methods_of
 from port.translation.structure.module_loops import with_loops
-from port.translation.structure.own_arguments import OwnArguments, given_a_configuration
+from port.translation.structure.own_arguments import OwnArguments, constructs_with_configuration
 from port.translation.structure.program import Program
 from port.translation.structure.said_lengths import settled
 from port.translation.structure.sequential import IDENTITY
@@ -28,7 +28,7 @@ from port.translation.structure.written_body import Body
 from port.translation.structure.written_calls import WrittenCalls
 
 
-class SaidOtherwise(Exception):
+class InconsistentArguments(Exception):
     """Constructor arguments do not express the numbers of a class consistently across its instances."""
 
     def __init__(self, original: type) -> None:
@@ -107,18 +107,18 @@ class ClassBuilding:
         """Check that literal numbers would not give fewer classes than arguments do, and return the classes.
 
         Raises:
-            SaidOtherwise: they would.
+            InconsistentArguments: they would.
         """
         if len(folded) > 1 and self.arguments.covers(forms[0].path):
             self.arguments, known = OwnArguments(None, self.tree), self.arguments
             try:
                 literal = fold([self._form(form.path) for form in forms], set())
-            except SaidOtherwise:
+            except InconsistentArguments:
                 return folded  # without arguments, a module inside cannot be passed its own
             finally:
                 self.arguments = known
             if len(literal) < len(folded):
-                raise SaidOtherwise(type(forms[0].module))
+                raise InconsistentArguments(type(forms[0].module))
         return folded
 
     def _level(self, path: str) -> int:
@@ -152,7 +152,7 @@ class ClassBuilding:
         made = self._sequential(path, self.tree.modules[path])
         assert isinstance(made, syntax.Call)
         items = {str(number): self._said(path, item) for number, item in enumerate(made.args)}
-        arguments = self.arguments.given(path)
+        arguments = self.arguments.passed(path)
         return ClassForm(path, self.tree.modules[path], items, None, is_sequential=True, arguments=arguments)
 
     def _is_needed(self, path: str) -> bool:
@@ -206,7 +206,7 @@ class ClassBuilding:
 
             body = each_function(body, looped)
         idle = (name for name in module._modules if self._is_idle(f"{path}.{name}" if path else name))
-        given = self.arguments.given(path)
+        given = self.arguments.passed(path)
         return ClassForm(
             path, module, attributes, body, arguments=given, made=items, idle=frozenset(map(identifier, idle))
         )
@@ -223,12 +223,12 @@ class ClassBuilding:
         """Express a construction in terms of the arguments of the constructor at a path.
 
         Raises:
-            SaidOtherwise: a module in it receives a configuration that this constructor does not have.
+            InconsistentArguments: a module in it receives a configuration that this constructor does not have.
         """
         said = self.arguments.in_constructor(path, made)
-        lacking = given_a_configuration(said)
+        lacking = constructs_with_configuration(said)
         if lacking is not None:
-            raise SaidOtherwise(next(one.original for one in self.classes if one.name == lacking))
+            raise InconsistentArguments(next(one.original for one in self.classes if one.name == lacking))
         return said
 
     def _own(self, path: str, name: str) -> syntax.Expr | None:

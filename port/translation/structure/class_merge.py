@@ -9,7 +9,7 @@ from typing import Any
 
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, dotted, filled, literal, names_in
-from port.translation.structure.anti_unify import Differ, Holes, PartOfThem, numbered, unified, without_numbers
+from port.translation.structure.anti_unify import Differ, Holes, PartialHoles, numbered, unified, without_numbers
 from port.translation.structure.argument import Argument
 from port.translation.structure.ctor_args import OPTIONS, by_name_alone, default_of, name_holes, parameters
 from port.translation.structure.kept_constructor import KeptConstructor
@@ -283,7 +283,7 @@ def _returns(
     places = range(sum(map(len, groups)))
     parts = list(places[: len(groups[0])]), list(places[len(groups[0]) :])
     one, other = (
-        _unified_returns([group], PartOfThem(holes, part, len(places)))
+        _unified_returns([group], PartialHoles(holes, part, len(places)))
         for group, part in zip(groups, parts, strict=True)
     )
     if one is None or other is None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from port.translation.frontend.construction import Construction
 from port.translation.frontend.construction.construction_calls import ConstructionCalls
 from port.translation.ir.module_tree import ModuleTree
-from port.translation.structure.class_building import ClassBuilding, SaidOtherwise
+from port.translation.structure.class_building import ClassBuilding, InconsistentArguments
 from port.translation.structure.held_tensors import Runs, of_all_cases
 from port.translation.structure.init_inference import Initial
 from port.translation.structure.kept_constructors import KeptBuilding
@@ -58,7 +58,7 @@ def program_of(
                 return KeptBuilding(of_all_cases(cases), calls, tree, initial or Initial(), kept, alone).program()
             arguments = OwnArguments(construction, tree, fixed)
             return ClassBuilding(of_all_cases(cases), calls, tree, initial or Initial(), arguments).program()
-        except SaidOtherwise as error:
+        except InconsistentArguments as error:
             fixed |= {(error.original, ALL)}
         except MethodsDiffer as error:
             dissolved |= error.methods

@@ -1,4 +1,4 @@
-"""Arguments of the root of which only some combinations were translated: the written call refuses the others."""
+"""Root arguments of which only some combinations were translated; the written call rejects the others."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ class Entangled:
     """Arguments of which only some combinations were translated.
 
     Attributes:
-        names: of the parameters.
-        told: what the guard looks at: an argument, ``p is None``, or ``p.ndim``.
-        seen: what these are in each combination that is right.
+        names: the names of the parameters.
+        tested: the expressions that the guard tests: an argument, ``p is None``, or ``p.ndim``.
+        seen: their values in each translated combination.
     """
 
     names: tuple[str, ...]
-    told: tuple[syntax.Expr, ...]
+    tested: tuple[syntax.Expr, ...]
     seen: tuple[tuple[syntax.Expr, ...], ...]
 
     @property
     def guard(self) -> syntax.Stmt:
-        """Raises at another combination."""
-        is_one = len(self.told) == 1
-        told = self.told[0] if is_one else syntax.Tuple(self.told)
+        """A statement that raises for other combinations."""
+        is_one = len(self.tested) == 1
+        tested = self.tested[0] if is_one else syntax.Tuple(self.tested)
         seen = syntax.Tuple(tuple(each[0] if is_one else syntax.Tuple(each) for each in self.seen))
         said = f"no example call has {' and '.join(self.names)} {'' if is_one else 'together '}like this"
         error = syntax.Call(syntax.Name("NotImplementedError"), (syntax.Const(said),))
-        return syntax.If(syntax.Compare(told, ("not in",), (seen,)), (syntax.Raise(error),))
+        return syntax.If(syntax.Compare(tested, ("not in",), (seen,)), (syntax.Raise(error),))
 
     def __str__(self) -> str:
         if len(self.names) == 1:
-            return f"{self.names[0]}, where it is another than {', '.join(syntax.source(one) for (one,) in self.seen)}"
-        return f"{' and '.join(self.names)}, together otherwise than in the example calls"
+            return f"{self.names[0]} with a value other than {', '.join(syntax.source(one) for (one,) in self.seen)}"
+        return f"{' and '.join(self.names)} in a combination that no example call has"

@@ -1,4 +1,4 @@
-"""Functions of which something is read outside that they do not give: what they write in place, say."""
+"""Find functions whose internal values are read outside without being returned, such as values written in place."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from port.translation.ir.lowered import Assignment, LoweredGraph, LoweredStep, S
 from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 
 Around = tuple[tuple[FunctionType, int], ...]
-"""The calls of functions that a step stands in, from outside in."""
+"""The calls of functions around a step, outermost first."""
 
 
 def escaping(lowered: LoweredGraph) -> set[FunctionType]:
-    """The functions of a run that give nothing that they make, or make what is read outside and not given."""
+    """The functions that return nothing that they compute, or compute what is read outside without being returned."""
     walk = _Walk(lowered)
     walk.steps(lowered.steps, ())
     for expression in lowered.written.values():
@@ -30,7 +30,7 @@ class _Walk:
     def __init__(self, lowered: LoweredGraph) -> None:
         self.lowered = lowered
         self.made: dict[str, Around] = {}
-        self.given: dict[tuple[FunctionType, int], set[str]] = {}
+        self.returned: dict[tuple[FunctionType, int], set[str]] = {}
         self.found: set[FunctionType] = set()
 
     def steps(self, steps: Iterable[LoweredStep], around: Around) -> None:
@@ -55,18 +55,18 @@ class _Walk:
                     self.made.update((value.name, around) for value in (*step.last, *step.stacked))
 
     def _leave(self, step: FunctionExit, around: Around) -> Around:
-        given = set(_values(step.results))
-        self.read(given, around)
-        self.given[around[-1]] = given
-        if not any(around[-1] in self.made.get(name, ()) for name in given):
+        returned = set(_values(step.results))
+        self.read(returned, around)
+        self.returned[around[-1]] = returned
+        if not any(around[-1] in self.made.get(name, ()) for name in returned):
             self.found.add(step.function)
         return around[:-1]
 
     def read(self, names: Iterable[str], around: Around) -> None:
-        """Values are read: out of each function that the reader does not stand in they have to be given."""
+        """Record a read: a function around their computation, but not around the reader, must return them."""
         for name in names:
             for call in self.made.get(name, ()):
-                if call not in around and name not in self.given.get(call, ()):
+                if call not in around and name not in self.returned.get(call, ()):
                     self.found.add(call[0])
 
 

@@ -1,4 +1,4 @@
-"""The variables that statements read before they give them values: what has to be known when they begin."""
+"""Find the variables that statements read before they assign them, which therefore need values beforehand."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from port.translation.ir.expr import names_in
 
 
 def first_reads(statements: Sequence[syntax.Stmt], returns: syntax.Expr | None = None) -> set[str]:
-    """The variables that are read where they may not have been given a value.
+    """Find the variables that may be read before they are assigned.
 
     Args:
         statements: in the order in which they run.
-        returns: what is given behind them.
+        returns: the value returned after them.
     """
     found: set[str] = set()
     known = _after(statements, set(), found)
@@ -21,7 +21,7 @@ def first_reads(statements: Sequence[syntax.Stmt], returns: syntax.Expr | None =
 
 
 def _after(statements: Iterable[syntax.Stmt], known: set[str], found: set[str]) -> set[str]:
-    """The variables that have values for certain behind some statements; what is read before goes into ``found``."""
+    """The variables that certainly have values after some statements; earlier reads are added to ``found``."""
     known = set(known)
     for statement in statements:
         match statement:
@@ -34,14 +34,14 @@ def _after(statements: Iterable[syntax.Stmt], known: set[str], found: set[str]) 
                 known = _after(body, known, found) & _after(orelse, known, found)
             case syntax.For(target, over, body):
                 found |= names_in(over) - known
-                _after(body, known | _assigned(target), found)  # there may be no round
+                _after(body, known | _assigned(target), found)  # the loop may have no iteration
             case _:
                 found |= names_in(statement) - known
     return known
 
 
 def _assigned(target: syntax.Expr) -> set[str]:
-    """The variables that a target is: ``mask`` of ``mask``, both of ``values, indices``, none of ``cache[name]``."""
+    """The variables that a target binds: ``mask`` of ``mask``, both of ``values, indices``, none of ``cache[name]``."""
     match target:
         case syntax.Name(name):
             return {name}

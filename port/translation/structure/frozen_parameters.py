@@ -1,4 +1,4 @@
-"""Where the written source says that parameters are not trained: at the highest place that holds no others."""
+"""Find where the written source marks parameters as frozen: at the highest module that holds only frozen ones."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class WrittenVariable:
     """A variable of the written module.
 
     Attributes:
-        owner: path of the torch module whose form makes it: a layer kept whole, or one's own.
-        path: Flax's.
+        owner: path of the torch module that creates it: a layer kept whole, or a user's module.
+        path: Flax's path.
         is_frozen: whether torch does not train it.
     """
 
@@ -32,15 +32,15 @@ class WrittenVariable:
 
 
 class Freezing:
-    """What of a model is frozen, and where that is said.
+    """The frozen parts of a model, and where the source marks them.
 
-    A module with nothing to train is frozen where it is made, ``frozen(Backbone(…))``, a layer by its parameters'
-    names, a parameter of one's own by its kind. What is frozen in some instances of a class and trained in others is
-    said where each instance is made.
+    A module with nothing to train is frozen where it is constructed, ``frozen(Backbone(…))``, a layer by parameter
+    names, a module's own parameter by its variable type. What is frozen in some instances of a class and trained in
+    others is marked where each instance is constructed.
 
     Args:
-        tree: of the modules.
-        own: the parameters that are the modules' own and are written: the module's path and the name.
+        tree: the module tree.
+        own: the modules' own parameters that are written: module path and name.
     """
 
     def __init__(self, tree: ModuleTree, own: Iterable[tuple[str, str]]) -> None:
@@ -50,11 +50,11 @@ class Freezing:
         self.group: dict[str, Sequence[str]] = {}
 
     def take_classes(self, classes: Iterable[Sequence[str]]) -> None:
-        """Tell it the paths of the modules that are written as classes, those of one class together."""
+        """Set the paths of the modules that are written as classes, grouped by class."""
         self.group = {path: members for members in classes for path in members}
 
     def construction(self, path: str, made: syntax.Expr | None) -> syntax.Expr | None:
-        """What makes the module at a path, frozen as far as nothing above it or inside it says so."""
+        """The construction of the module at a path, marked as frozen where nothing above or inside it does so."""
         if not path or made is None or not self._is_said_inside(self._class_around(_above(path))):
             return made
         if self.all_frozen(path):
@@ -66,7 +66,7 @@ class Freezing:
         return made
 
     def kind(self, path: str, name: str) -> str:
-        """The class of variable that a module's own parameter is written as."""
+        """The variable type of a module's own parameter."""
         target = self.tree.flax_path(path, name)
         if not any(held.path == target and held.is_frozen for held in self.variables):
             return PARAM
@@ -79,7 +79,7 @@ class Freezing:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole model is frozen, and says so at the end of its constructor."""
+        """Whether the whole model is frozen, which the end of its constructor then states."""
         return self.all_frozen("") and not self._says_it_itself("")
 
     def _all_frozen(self, path: str) -> bool:
@@ -87,7 +87,7 @@ class Freezing:
         return bool(beneath) and all(beneath)
 
     def _names(self, path: str) -> tuple[str, ...]:
-        """What is frozen beneath a module, as seen from it: whole modules, and single parameters."""
+        """The frozen parts below a module, relative to it: whole modules, and single parameters."""
         start = self.tree.flax_path(path, "")
         own = [held for held in self.variables if held.owner == path]
         found = list(dict.fromkeys(_shortest(held.path, start, own) for held in own if held.is_frozen))
@@ -106,11 +106,11 @@ class Freezing:
         return len({self.names(member) for member in members if not self.all_frozen(member)}) > 1
 
     def _is_said_inside(self, path: str) -> bool:
-        """Whether a class says by itself what is frozen of it; else it is said where it is made."""
+        """Whether a class itself states what is frozen in it; else that is stated where it is constructed."""
         return not self.all_frozen(path) and not self._differs(path)
 
     def _says_it_itself(self, path: str) -> bool:
-        """Whether all that a class ever holds are frozen parameters of its own, and nothing around it is frozen."""
+        """Whether a class holds nothing but frozen parameters of its own, and nothing around it is frozen."""
         members = self.group.get(path, ())
         return bool(members) and all(
             self.all_frozen(member)
@@ -121,7 +121,7 @@ class Freezing:
         )
 
     def _class_around(self, path: str) -> str:
-        """The innermost class that a module is, or stands in."""
+        """The innermost class that a module is, or belongs to."""
         while path and path not in self.group:
             path = _above(path)
         return path
@@ -154,7 +154,7 @@ def is_all_frozen(parameters: Iterable[Any]) -> bool:
 
 
 def _shortest(path: str, start: str, held: list[WrittenVariable]) -> str:
-    """The highest place within a layer, around one of its variables, beneath which all are frozen."""
+    """The highest part of a layer around one of its variables below which all variables are frozen."""
     name = start
     for part in path.removeprefix(f"{start}.").split("."):
         name = f"{name}.{part}" if name else part

@@ -9,7 +9,7 @@ from types import FunctionType
 
 from port.translation.ir import syntax
 from port.translation.ir.source_location import SourceLocation
-from port.translation.structure.anti_unify import Differ, Holes, PartOfThem, unified
+from port.translation.structure.anti_unify import Differ, Holes, PartialHoles, unified
 from port.translation.structure.branches import OriginalTest, branches_of
 from port.translation.structure.case_alignment import assigned_in
 from port.translation.structure.case_conditions import negation
@@ -210,7 +210,7 @@ class _Merging:
         if row.whose == self.everybody:
             return unified(row.trees, self.holes)
         known = len(self.holes.found)
-        made = unified(row.trees, PartOfThem(self.holes, sorted(row.whose), len(self.everybody)))
+        made = unified(row.trees, PartialHoles(self.holes, sorted(row.whose), len(self.everybody)))
         self.lacking |= dict.fromkeys(range(known, len(self.holes.found)), self.everybody - row.whose)
         return made
 

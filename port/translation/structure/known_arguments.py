@@ -1,4 +1,4 @@
-"""What a layer's twin is constructed with, where it is known which arguments of the original's those are."""
+"""Arguments of a layer's twin with known origins in the original's constructor arguments."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from port.translation.ir.origin_numbers import OriginBool, origin_of, plain, wit
 
 
 def known_arguments(pair: LayerPair, layer: Any, anew: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a pair for a layer; those numbers know where they come from of which the layer made anew tells.
+    """Compute a pair's arguments for a layer, with the origins of those numbers that the reconstructed layer provides.
 
     Args:
-        pair: the layer's.
-        layer: torch's, that is translated.
-        anew: the same layer, constructed anew; None if it was not.
-        given: what its constructor was given.
+        pair: the layer's pair.
+        layer: the torch layer to translate.
+        anew: the same layer, constructed again; None if it was not.
+        given: the arguments of its constructor.
     """
     arguments = dict(pair.arguments(layer))
     if anew is None:
@@ -33,27 +33,27 @@ def known_arguments(pair: LayerPair, layer: Any, anew: Any, given: Mapping[str, 
 
 
 def _merged(value: Any, known: Any) -> Any:
-    """A value of the layer's, with the origins of an equal one."""
+    """A layer's value, with the origins of an equal one."""
     if isinstance(value, tuple | list) and isinstance(known, tuple | list) and len(value) == len(known):
         return type(value)(map(_merged, value, known))
     return known if origin_of(known) is not None and is_same(plain(value), plain(known)) else value
 
 
 def _class_given(cls: Any, given: Mapping[str, Any]) -> Any:
-    """The class whose constructor takes what is given: a layer's own, or torch's that its constructor calls."""
+    """The class whose constructor takes these arguments: the layer's own, or a torch base class of it."""
     return next(base for base in cls.__mro__ if given.keys() <= inspect.signature(base.__init__).parameters.keys())
 
 
 def _switched(
     pair: LayerPair, anew: Any, given: Mapping[str, Any], name: str, arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The twin's arguments that say the same as one of torch's, which is switched off and on to see it."""
+    """The twin's arguments that follow a switch of the layer, found by constructing it with the switch flipped."""
     flag = given[name]
     others = {other: plain(value) for other, value in given.items()}
     try:
         other = constructed_on_meta(lambda: _class_given(type(anew), others)(**{**others, name: not flag}))()
         changed = pair.arguments(other)
-    except Exception:  # torch may not take it
+    except Exception:  # torch may reject the combination
         return {}
     return {
         argument: with_origin(value, origin_of(flag))

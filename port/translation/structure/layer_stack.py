@@ -1,4 +1,4 @@
-"""A list of layers, of which those that are equal are one stack, as the code of a class reads it."""
+"""A list of layers whose equal items form one stack, as a class's code reads it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from port.translation.ir import syntax
 
 @dataclass(frozen=True)
 class LayerStack:
-    """A list of which a run of layers is to be one.
+    """A list in which a run of equal layers becomes a stack.
 
     Attributes:
-        owner: name of the class whose call goes through it.
-        held: how that reads it: ``self.layers``.
-        before: layers before the run, which stay as they are.
-        after: those behind it.
+        owner: name of the class whose call traverses the list.
+        held: how that call reads it: ``self.layers``.
+        before: number of layers before the run, which stay separate.
+        after: number of layers after it.
     """
 
     owner: str
@@ -25,7 +25,7 @@ class LayerStack:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all layers are of the run: the stack then stands in the place of the list."""
+        """Whether the run contains all layers: the stack then replaces the list."""
         return not self.before and not self.after
 
     @property

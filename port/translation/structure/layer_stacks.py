@@ -1,4 +1,4 @@
-"""Lists of equal layers that code goes through, each of which is to be one stack: where they are in a program."""
+"""Find lists of equal layers in a program that can become stacks."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from port.translation.structure.written_body import Body
 
 @dataclass(frozen=True)
 class LayerList:
-    """A list of layers in a model, of which a run is one stack.
+    """A list of layers in a model, with a run that forms a stack.
 
     Attributes:
-        path: of it in the original.
+        path: the list's path in the original.
         beneath: Flax's dotted path of the list.
-        item: what stands before the number of a layer in Flax's paths, where all of them are layers by themselves.
-        count: of the layers.
-        before: those before the run.
-        after: those behind it.
+        item: the prefix of a layer's number in Flax's paths if all layers are separate.
+        count: number of layers.
+        before: number of layers before the run.
+        after: number of layers after it.
     """
 
     path: str
@@ -49,23 +49,23 @@ class LayerList:
         return range(self.before, self.count - self.after)
 
     def path_of(self, number: int) -> str:
-        """Flax's dotted path of a layer: the stack's for those of the run."""
+        """Flax's dotted path of a layer; for a layer of the run, that of the stack."""
         if number in self.run:
             return self.stack
         return f"{self.beneath}.{number if number < self.before else number - len(self.run) + 1}"
 
     def inside(self, path: str) -> tuple[int, str] | None:
-        """The number of the layer that one of Flax's paths is beneath, and the rest of it; None outside the list."""
+        """Split one of Flax's paths into the layer's number and the rest of the path; None outside the list."""
         number, _, rest = path.removeprefix(f"{self.item}.").partition(".")
         return (int(number), rest) if path.startswith(f"{self.item}.") and number.isdigit() and rest else None
 
 
 def layer_stacks(program: Program, *, zeros_apart: bool = False) -> list[LayerStack]:
-    """Lists of which a run may be a stack, two layers or more, and through which a call goes; the outermost first.
+    """Find the lists that a call traverses and that contain a run of at least two equal layers; outermost first.
 
     Args:
         program: the model.
-        zeros_apart: whether layers with a number that is 0 are of another structure than those where it is not.
+        zeros_apart: whether a number that is 0 in one layer and not in another makes their structures differ.
     """
     found = []
     for made in program.classes:
@@ -81,7 +81,7 @@ def layer_stacks(program: Program, *, zeros_apart: bool = False) -> list[LayerSt
 
 
 def lists_of(program: Program, stacks: Collection[LayerStack]) -> list[LayerList]:
-    """The lists of a model that have stacks; those inside others first."""
+    """The lists of a model that have stacks, inner lists first."""
     found = {}
     for stack in stacks:
         members = [path for made in program.classes if made.name == stack.owner for path in made.members]
@@ -92,7 +92,7 @@ def lists_of(program: Program, stacks: Collection[LayerStack]) -> list[LayerList
 
 
 def stack_paths(lists: Collection[LayerList]) -> tuple[str, ...]:
-    """Flax's paths of the stacks of a model's lists, those inside others first."""
+    """Flax's paths of the stacks of a model's lists, inner stacks first."""
     found: dict[str, None] = {}
     for held in lists:
         path = held.stack
@@ -104,10 +104,10 @@ def stack_paths(lists: Collection[LayerList]) -> tuple[str, ...]:
 
 
 def with_stacks(program: Program, stacks: Collection[LayerStack]) -> Program:
-    """A program that makes stacks of lists, and scans them.
+    """Replace lists by stacks, and loops over them by scans.
 
     Raises:
-        CannotScan: a loop that is no scan; says why.
+        CannotScan: a loop has no scan form; the message says why.
     """
     if not stacks:
         return program
@@ -122,7 +122,7 @@ def with_stacks(program: Program, stacks: Collection[LayerStack]) -> Program:
 
 
 def _are_inside(members: Collection[str], layers: Collection[str]) -> bool:
-    """Whether instances are all layers of stacks, or in them."""
+    """Whether instances are all layers of stacks, or inside such layers."""
     return bool(members) and all(any(f"{path}.".startswith(f"{layer}.") for layer in layers) for path in members)
 
 
@@ -135,7 +135,7 @@ def _with_stacks(made: FoldedClass, stacks: tuple[LayerStack, ...], program: Pro
 
 
 def _class_of_run(made: FoldedClass, stack: LayerStack, program: Program) -> str:
-    """The class of a stack's layers, as it is written; ``Any`` for a library's."""
+    """The written class of a stack's layers; ``Any`` for a library's."""
     names = {path: each.name for each in program.classes for path in each.members}
     for is_sequential in (False, True):
         for each in _lists(program.tree, made.members, stack.held, is_sequential=is_sequential):
@@ -145,12 +145,12 @@ def _class_of_run(made: FoldedClass, stack: LayerStack, program: Program) -> str
 
 @dataclass(frozen=True)
 class _Way:
-    """How code goes through a list.
+    """A traversal of a list in code.
 
     Attributes:
-        held: how it reads the list.
-        is_called: whether it calls it, as a Sequential.
-        start: the first layer that it goes through.
+        held: how the code reads the list.
+        is_called: whether the list is called as a Sequential.
+        start: the first layer of the traversal.
     """
 
     held: syntax.Expr
@@ -159,7 +159,7 @@ class _Way:
 
 
 def _gone_through(body: Body | None) -> Iterator[_Way]:
-    """How the code of a class goes through what it holds."""
+    """The lists that a class's code traverses."""
     if body is None:
         return
     for node in syntax.walk(*body.statements, body.returns):
@@ -175,7 +175,7 @@ def _gone_through(body: Body | None) -> Iterator[_Way]:
 
 
 def _is_held(expression: syntax.Expr) -> bool:
-    """Whether it is a chain from ``self``: ``self.encoder.layers``, ``self.parts["layers"]``."""
+    """Whether an expression is a chain of attributes and items from ``self``: ``self.parts["layers"]``."""
     match expression:
         case syntax.Attribute(value) | syntax.Subscript(value, syntax.Const()):
             return value == syntax.Name("self") or _is_held(value)
@@ -183,7 +183,7 @@ def _is_held(expression: syntax.Expr) -> bool:
 
 
 def _lists(tree: ModuleTree, members: Iterable[str], held: syntax.Expr, *, is_sequential: bool) -> list[LayerList]:
-    """The lists that code of some instances reads so."""
+    """The lists that the code of some instances reads by this expression."""
     kind, inside = ("sequential", f".{LAYERS}") if is_sequential else ("list", "")
     found = []
     for member in members:
@@ -202,9 +202,9 @@ def _items(tree: ModuleTree, held: LayerList) -> list[str]:
 def _longest_run(
     program: Program, held: LayerList, start: int = 0, *, zeros_apart: bool = False
 ) -> tuple[int, int] | None:
-    """How many layers stand before the longest run of equal ones, and how many behind it; None where none is of two.
+    """The number of layers before and after the longest run of equal layers; None if no run has two layers.
 
-    Where code goes through the list from a layer on, those from there are the run.
+    If the code traverses the list from some layer on, the run has to consist of exactly those layers.
     """
     names = {path: made.name for made in program.classes for path in made.members}
     items = _items(program.tree, held)
@@ -219,18 +219,18 @@ def _longest_run(
 
 
 def _kind(names: Mapping[str, str], path: str, tree: ModuleTree) -> Any:
-    """What tells layers of one structure: their classes, and what is in them in which shapes."""
+    """A key that is equal for layers of one structure: their classes, and the names and shapes of their tensors."""
     module = tree.modules[path]
     parts = {name: f"{path}.{name}" if name else path for name, _ in module.named_modules()}
     inside = [(name, names.get(there, type(tree.modules[there]))) for name, there in parts.items()]
     held = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
-    # One that drops nothing, or all, draws nothing.
+    # A dropout that drops nothing, or everything, draws nothing.
     dropping = [getattr(tree.layers.get(there), "p", None) in (0, 1) for there in parts.values()]
     return inside, dropping, [(name, tuple(tensor.shape)) for name, tensor in held]
 
 
 def _zeros(path: str, tree: ModuleTree) -> list[tuple[str, bool]]:
-    """The numbers that the modules of a layer hold, and whether each is 0."""
+    """The numbers that a layer's modules hold, and whether each is 0."""
     return [
         (f"{inside}.{name}", value == 0)
         for inside, part in tree.modules[path].named_modules()

@@ -1,4 +1,4 @@
-"""Lengths, while a body is written: their names, and the arrays that show those that the inputs decide."""
+"""Lengths while a body is written: their names, and the arrays from which dynamic lengths are read."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ N = TypeVar("N", bound=syntax.Node)
 
 
 class LengthScope:
-    """The part of a scope that speaks of lengths.
+    """The part of a scope that handles lengths.
 
     Attributes:
-        lengths: those that have names.
-        given_at: a value → the first line of the original's statement that gives it its name.
-        unsaid: keys of the lengths that could not be said as the original does.
+        lengths: the lengths with names.
+        given_at: value → first line of the original's statement that assigns its name.
+        unsaid: keys of the lengths that could not be written as in the original.
     """
 
     call: Call
@@ -49,9 +49,10 @@ class LengthScope:
         self.unsaid: set[str] = set()
 
     def name_lengths(self, place: SourceLocation | None) -> list[tuple[syntax.Stmt, SourceLocation]]:
-        """``B, T, C = x.shape``, where the original says so before what stands at a place, or before it ends.
+        """Write ``B, T, C = x.shape`` where the original does so before the statement at a place, or before the end.
 
-        Each is given with the original's line that it is of.
+        Returns:
+            Each statement with the line of the original that it comes from.
         """
         found: list[tuple[syntax.Stmt, SourceLocation]] = []
         for statement in self.lengths.due(place):
@@ -72,14 +73,14 @@ class LengthScope:
         return found
 
     def _tensor(self, statement: LengthStatement, array: Value) -> Value | None:
-        """The original's tensor whose lengths a statement reads, where a variable holds an array for it."""
+        """The original's tensor whose lengths a statement reads, if a variable holds an array for it."""
         if statement.given_at is None:
             return given_tensor(self.call, self.lowered, statement.tensor, array)
         place = SourceLocation(statement.place.file, statement.given_at)
         return assigned_tensor(self.lowered, array, place)
 
     def _said_length(self, node: syntax.Node) -> syntax.Node:
-        """A length by the names that the original gives lengths, where it is said with these alone."""
+        """Write a length with the original's names of lengths, if these suffice."""
         match node:
             case syntax.Const() if node.origin is not None:
                 named = said_with_names(node.origin)
@@ -100,7 +101,7 @@ class LengthScope:
         return None if named is None else self._with_names(named)
 
     def _with_names(self, expression: N) -> N:
-        """An expression, with a note that its names of lengths are read."""
+        """Mark the lengths that an expression names as read."""
         for name in names_in(expression):
             array = self.lengths.array_of(name)
             if array is not None:
@@ -113,7 +114,7 @@ class LengthScope:
     def _length(self, value: Value) -> syntax.Expr:
         own = {expression.id for expression in self.parameters.values() if isinstance(expression, syntax.Name)}
         arrays = [(name, self.lowered.values[name]) for name in self.names if name in self.lowered.values]
-        # What is called as a parameter first: it is there from the beginning.
+        # Arrays named like parameters come first: they exist from the beginning.
         arrays.sort(key=lambda array: getattr(self.names[array[0]], "id", "") not in own)
 
         def axis(name: str, array: Value, number: int) -> syntax.Expr:
@@ -134,7 +135,7 @@ class LengthScope:
             return None if formula.isidentifier() else product(formula)
 
         def product(formula: str) -> syntax.Expr | None:
-            """As axes that follow one another, as where some are flattened to one."""
+            """Write the length as a product of consecutive axes, for axes that were flattened into one."""
             for name, array in arrays:
                 for first, last in combinations(range(array.rank + 1), 2):
                     parts = (array.shape or ())[first:last]

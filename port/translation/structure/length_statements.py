@@ -1,4 +1,4 @@
-"""Statements of the original's that give lengths names: ``B, T, C = x.shape``, ``n = x.size(0)``."""
+"""Find the original's statements that name lengths: ``B, T, C = x.shape``, ``n = x.size(0)``."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ UNNAMED = "_"
 
 @dataclass(frozen=True)
 class LengthStatement:
-    """A statement that gives lengths of one tensor names.
+    """A statement that names lengths of one tensor.
 
     Attributes:
-        place: the file and its first line.
-        last_line: of the statement.
+        place: its file and first line.
+        last_line: its last line.
         tensor: the variable whose shape is read.
-        given_at: the first line of the statement that gave that variable its value; None for a parameter.
-        names: those of the lengths, in the original's order.
-        axes: which they are, counted as the source does, or a slice of all.
-        block: the first and the last line of the block that it stands in: what stands there behind it runs after it.
-        is_outermost: whether that block is the function's own.
-        is_one: whether it gives one name a length, not a tuple of names.
-        is_list: whether it gives one name several lengths: ``input_shape = x.shape[:-1]``.
+        given_at: first line of the statement that assigned that variable; None for a parameter.
+        names: the names of the lengths, in the original's order.
+        axes: the axes, with the original's indices, or a slice of all axes.
+        block: first and last line of the block that contains it: later statements of the block run after it.
+        is_outermost: whether that block is the function's body.
+        is_one: whether it assigns one length to one name, rather than a tuple of names.
+        is_list: whether it assigns several lengths to one name: ``input_shape = x.shape[:-1]``.
     """
 
     place: SourceLocation
@@ -44,12 +44,12 @@ class LengthStatement:
     is_list: bool = False
 
     def axes_of(self, rank: int) -> tuple[tuple[str, int], ...] | None:
-        """The names, each with the axis of the tensor whose length it is; None where they do not fit.
+        """Each name with its axis of the tensor; None where they do not fit.
 
-        Of a list the names are those of its items.
+        For a list, the names are those of its items.
 
         Args:
-            rank: how many axes the tensor has.
+            rank: the tensor's number of axes.
         """
         axes = range(rank)[self.axes] if isinstance(self.axes, slice) else self.axes
         if not all(-rank <= axis < rank for axis in axes):
@@ -66,11 +66,11 @@ class LengthStatement:
 
 
 REST = "*_"
-"""Among the names: as many lengths as there are, which no name is given to."""
+"""Among the names: any number of lengths that get no name."""
 
 
 def length_statements(function: Any) -> tuple[LengthStatement, ...]:
-    """The statements of a function that give lengths names, in their order; those in loops are left out."""
+    """Find the statements of a function that name lengths, in order; those in loops are left out."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return () if code is None else _in_function(code.co_filename, code.co_firstlineno, code.co_name)
 
@@ -115,14 +115,14 @@ def _read(
         return
     tensor, axes = read
     is_one = isinstance(target, ast.Name)
-    given = _given_at(tensor, statement, function)
-    if given is False or (isinstance(axes, int) and not is_one) or (isinstance(axes, tuple) and is_one):
+    assigned = _given_at(tensor, statement, function)
+    if assigned is False or (isinstance(axes, int) and not is_one) or (isinstance(axes, tuple) and is_one):
         return
     yield LengthStatement(
         SourceLocation(file, statement.lineno),
         statement.end_lineno or statement.lineno,
         tensor,
-        None if given is True else given,
+        None if assigned is True else assigned,
         names,
         (axes,) if isinstance(axes, int) else axes,
         (block[0].lineno, block[-1].end_lineno or block[-1].lineno),
@@ -154,7 +154,7 @@ def _name(item: ast.expr) -> str | None:
 
 
 def _lengths_read(value: ast.expr) -> tuple[str, tuple[int, ...] | slice | int] | None:
-    """The variable whose lengths an expression reads, and of which axes: a slice, several, or one."""
+    """The variable whose lengths an expression reads, and the axes: a slice, several, or one."""
     match value:
         case ast.Attribute(ast.Name(tensor), "shape") | ast.Call(ast.Attribute(ast.Name(tensor), "size"), [], []):
             return tensor, slice(None)
@@ -163,7 +163,7 @@ def _lengths_read(value: ast.expr) -> tuple[str, tuple[int, ...] | slice | int] 
         case ast.Subscript(of, ast.Slice(lower, upper, None)):
             whole = _lengths_read(of)
             ends = [None if end is None else _number(end) for end in (lower, upper)]
-            is_known = all((end is None) == (told is None) for end, told in zip(ends, (lower, upper), strict=True))
+            is_known = all((end is None) == (node is None) for end, node in zip(ends, (lower, upper), strict=True))
             return (whole[0], slice(*ends)) if whole is not None and whole[1] == slice(None) and is_known else None
         case ast.Subscript(of, key) if (one := _number(key)) is not None:
             whole = _lengths_read(of)
@@ -186,7 +186,7 @@ def _number(node: ast.expr) -> int | None:
 
 
 def _given_at(name: str, statement: ast.stmt, function: ast.FunctionDef) -> int | bool:
-    """The line of what gave a name its value, the last in the text; True for a parameter, False for what is neither."""
+    """The last line before a statement that assigns a name; True for a parameter, False for neither."""
     found: list[int] = []
 
     def look(node: ast.AST, line: int) -> None:
@@ -202,5 +202,5 @@ def _given_at(name: str, statement: ast.stmt, function: ast.FunctionDef) -> int 
     before = [line for line in found if line < statement.lineno]
     if before:
         return max(before)
-    given = function.args
-    return name in {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+    arguments = function.args
+    return name in {each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}

@@ -1,4 +1,4 @@
-"""A list that grows from call to call, as one list that is appended to."""
+"""Write a list that grows from call to call as one list with appends."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ _FEWEST = 3
 
 
 def grown(statements: list[syntax.Stmt], original: Any, taken: set[str], fewest: int = _FEWEST) -> list[syntax.Stmt]:
-    """``features.append(self.layer2(features))`` for ``y = self.layer2([x])``, ``z = self.layer3([x, y])``, …
+    """Write ``features.append(self.layer2(features))`` for ``y = self.layer2([x])`` and so on.
+
+    The list grows by one item from call to call: ``z = self.layer3([x, y])``.
 
     Args:
-        statements: of a body, what it returns included.
-        original: the original's function, which may call the list by a name.
-        taken: names that stand for something else.
-        fewest: times that it has to grow, and be read, to be said so; two or more.
+        statements: a body's statements, including the return.
+        original: the original's function, which may have a name for the list.
+        taken: names that are already in use.
+        fewest: how often the list has to grow and be read to be written this way; two or more.
     """
     with_lists = [number for number, statement in enumerate(statements) if _has_list(statement)]
     for start in with_lists[: 1 - fewest]:
@@ -38,13 +40,13 @@ def _has_list(statement: syntax.Stmt) -> bool:
 
 
 def list_name(original: Any, taken: set[str]) -> str:
-    """What a function of the original's calls the only list that it appends to; ``collected`` where that is unclear."""
+    """The original's name of the only list that a function appends to; ``collected`` where that is unclear."""
     name = appended_list(original, taken)
     return _free("collected", taken) if name is None else name
 
 
 def appended_list(original: Any, taken: set[str]) -> str | None:
-    """What a function of the original's calls the only list that it appends to; None where there is no such one."""
+    """The original's name of the only list that a function appends to; None where there is no such list."""
     found = set()
     for node in ast.walk(source_tree(original)):
         match node:
@@ -60,11 +62,11 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 class _Growing:
-    """Goes through statements with what the list holds by then.
+    """Goes through statements, tracking what the list contains.
 
     Attributes:
-        steps: how many lists it stands for.
-        broken: whether something does not fit: a shorter list later on, or a name that is given anew.
+        steps: how many list displays it replaces.
+        broken: whether something does not fit: a shorter list later on, or a name that is reassigned.
     """
 
     def __init__(self, name: str) -> None:
@@ -75,29 +77,29 @@ class _Growing:
         self.broken = False
 
     def taken_in(self, statement: syntax.Stmt) -> list[syntax.Stmt]:
-        """A statement with the list in its place, and before it what makes the list so."""
+        """Use the list in a statement; return it after the statements that append to the list."""
         self.before = []
         match statement:
-            case syntax.Return(syntax.List() as given):
-                statement = syntax.Return(self._list(given))
+            case syntax.Return(syntax.List() as returned):
+                statement = syntax.Return(self._list(returned))
             case _:
                 statement = self._within(statement)
         bound = _bound(statement)
         self.broken |= bool(bound.keys() & {*self.holds, self.name})
-        # What is only made in a branch is not there before it.
+        # A value computed in a branch does not exist before the branch.
         simple = isinstance(statement, syntax.Assign | syntax.ExprStmt | syntax.Return)
         self.broken |= bool(self.before) and not simple
         return [*self.before, statement]
 
     def _within(self, node: N) -> N:
-        """The same with the list in the place of what it holds, where a call is given that."""
+        """Replace list displays by the list where they are passed to a call."""
         if isinstance(node, syntax.Call):
-            # A list that is kept, and not given to a call, must not grow later on.
+            # A list that is stored rather than passed to a call must not grow later.
             node = replace(node, args=tuple(map(self._list, node.args)))
         return syntax.with_parts(node, self._within)
 
     def _list(self, node: syntax.Expr) -> syntax.Expr:
-        """The list, if this is what it holds by now, or that and more."""
+        """Replace a list display that starts with the list's current items by the list."""
         if not isinstance(node, syntax.List) or not node.elts:
             return node
         names = [item.id if isinstance(item, syntax.Name) else "" for item in node.elts]
@@ -122,7 +124,7 @@ def _append(name: str, item: syntax.Expr) -> syntax.Stmt:
 
 
 def _appended(statements: list[syntax.Stmt], name: str) -> list[syntax.Stmt]:
-    """``features.append(f(x))`` for ``y = f(x)``, ``features.append(y)``, where nothing else reads ``y``."""
+    """Write ``features.append(f(x))`` for ``y = f(x)``, ``features.append(y)``, where nothing else reads ``y``."""
     reads = Counter(node.id for node in syntax.walk(*statements) if isinstance(node, syntax.Name))
     for statement in statements:
         reads -= _bound(statement)
@@ -140,7 +142,7 @@ def _appended(statements: list[syntax.Stmt], name: str) -> list[syntax.Stmt]:
 
 
 def _bound(statement: syntax.Stmt) -> Counter[str]:
-    """The names that a statement, and those inside it, give something to: how often each."""
+    """The names that a statement, and those inside it, assign, with counts."""
     targets: list[syntax.Expr] = []
     for node in syntax.walk(statement):
         match node:

@@ -1,4 +1,4 @@
-"""Which names statements read before they bind them, and which they bind."""
+"""Liveness: the names that statements read before they bind them, and the names that they bind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from port.translation.ir.expr import names_in
 
 
 def live_in(statements: Sequence[syntax.Stmt]) -> set[str]:
-    """The names that may be read as they are before the statements."""
+    """The names that may be read with the values they have before the statements."""
     bound: set[str] = set()
     found: set[str] = set()
     for statement in statements:
@@ -31,7 +31,7 @@ def assigned(statements: Iterable[syntax.Stmt]) -> list[str]:
 
 
 def always_assigned(statements: Iterable[syntax.Stmt]) -> set[str]:
-    """The names that are bound behind statements, whichever branches are taken."""
+    """The names that are certainly bound after statements, whichever branches are taken."""
     found: set[str] = set()
     for statement in statements:
         match statement:

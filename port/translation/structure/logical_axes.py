@@ -1,4 +1,4 @@
-"""The logical axes of a model, as its source says them."""
+"""The logical axes of a model, as its source states them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class CalledLayer:
     """A call of a layer.
 
     Attributes:
-        gives: the names of the axes of what it gives; none where that is left to the compiler.
-        is_gathered: whether the layer's parameters are whole for it: of a table, that is looked up in, and of a
-            projection that no axis of a mesh divides but those of the batch.
+        gives: the names of the output's axes; empty where they are left to the compiler.
+        is_gathered: whether the layer's parameters are gathered for the call: for an embedding lookup, and for a
+            projection that only the batch axes of a mesh divide.
     """
 
     gives: Names = ()
@@ -24,14 +24,14 @@ class CalledLayer:
 
 @dataclass(frozen=True)
 class LogicalAxes:
-    """The names of axes, by where the source makes the arrays.
+    """The names of axes, by the place in the source that creates the arrays.
 
     Attributes:
-        weights: for each construction of a layer or a parameter in the source, in order: the variables that it makes →
-            the names of their axes. A parameter of the class's own has no name of a variable.
-        calls: what is said of each call of a layer in the source, in order.
-        rules: logical name → axes of a mesh.
-        unnamed: paths of the parameters of several axes of which none has a name.
+        weights: for each construction of a layer or parameter in the source, in order: variable → names of its axes. A
+            class's own parameter has an empty variable name.
+        calls: for each call of a layer in the source, in order.
+        rules: logical name → mesh axes.
+        unnamed: paths of the parameters with several axes none of which has a name.
     """
 
     weights: tuple[Mapping[str, Names], ...] = ()

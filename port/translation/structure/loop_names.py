@@ -1,4 +1,4 @@
-"""What the original's loops call the items of the lists that they go through, and by which steps they go."""
+"""The original's names for the items of lists in its loops, and the loops' steps."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from port.translation.frontend.construction.function_trees import source_tree
 
 Names = str | tuple[str, ...]
-"""What an item is called, or what the parts of one are called."""
+"""The name of an item, or the names of its parts."""
 
 
 @dataclass(frozen=True)
 class LoopNames:
-    """How the loops of a function of the original's go through lists, which are named as they are written there.
+    """How a function's loops traverse lists, by the lists' source text.
 
     Attributes:
-        items: what the items are called: ``{"self.down": "conv"}``.
-        strides: by how many items a loop goes on: ``{"self.ups": 2}`` of ``for i in range(0, len(self.ups), 2):``.
+        items: the names of items: ``{"self.down": "conv"}``.
+        strides: the loop's step: ``{"self.ups": 2}`` for ``for i in range(0, len(self.ups), 2):``.
     """
 
     items: Mapping[str, Names]
@@ -27,10 +27,10 @@ class LoopNames:
 
 
 def loop_names(original: Any) -> LoopNames:
-    """The names of a function's loops; one without source has none.
+    """Find the names in a function's loops; none without source.
 
     Args:
-        original: a function of the original's.
+        original: a function of the original.
     """
     loops = [node for node in ast.walk(source_tree(original)) if isinstance(node, ast.For | ast.comprehension)]
     strides = (found for loop in loops if isinstance(loop, ast.For) for found in _strides(loop))
@@ -40,7 +40,7 @@ def loop_names(original: Any) -> LoopNames:
 
 
 def _strides(loop: ast.For) -> Iterator[tuple[str, int]]:
-    """The lists of which a loop reads items at its number, or so many behind it, and its step."""
+    """The lists that a loop indexes by its counter, or its counter plus an offset, with the loop's step."""
     match loop:
         case ast.For(
             target=ast.Name(number),

@@ -1,4 +1,4 @@
-"""A module's own methods, ``attend`` of ``self.attend(q, k, v)``: they stand at the head of its body until written."""
+"""A module's own methods (``attend`` in ``self.attend(q, k, v)``), kept at the top of its body until written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class MethodsDiffer(Exception):
     """The instances of a class have methods of one name that do different things.
 
     Attributes:
-        methods: `key_of` each method of theirs.
+        methods: `key_of` each of these methods.
     """
 
     def __init__(self, methods: set[str]) -> None:
@@ -25,30 +25,30 @@ class MethodsDiffer(Exception):
 
 
 def with_method(body: Body, name: str, method: Body) -> Body:
-    """A module's body with a method of it at its head.
+    """Put a method at the top of a module's body.
 
     Args:
-        body: of its ``forward``.
-        name: of the method.
-        method: its body.
+        body: the body of its ``forward``.
+        name: the method's name.
+        method: the method's body.
     """
     modes = body.modes or method.modes
     return replace(body, statements=(_definition(name, method), *body.statements), modes=modes)
 
 
 def split(body: Body) -> tuple[Body, dict[str, Body]]:
-    """A body without its methods, and the methods' by their names."""
+    """Separate a body from its methods."""
     methods = {each.name: _body(each) for each in body.statements if isinstance(each, syntax.MethodDef)}
     statements = tuple(each for each in body.statements if not isinstance(each, syntax.MethodDef))
     return (replace(body, statements=statements) if methods else body), methods
 
 
 def each_function(body: Body, change: Callable[[str, Body], Body]) -> Body:
-    """A body of which the code of ``forward``, and that of each method, is changed by itself.
+    """Change the code of ``forward`` and of each method separately.
 
     Args:
-        body: of a module.
-        change: is given the name of a method, ``forward`` included, and its body.
+        body: a module's body.
+        change: takes a method's name (``forward`` included) and its body.
     """
     forward, methods = split(body)
     made = change(FORWARD, forward)
@@ -58,23 +58,23 @@ def each_function(body: Body, change: Callable[[str, Body], Body]) -> Body:
 
 
 def has_methods(body: Body | None) -> bool:
-    """Whether methods stand at the head of a body."""
+    """Whether a body has methods at its top."""
     return body is not None and any(isinstance(each, syntax.MethodDef) for each in body.statements)
 
 
 def methods_of(path: str, body: Body | None) -> set[str]:
-    """`key_of` the methods at the head of a module's body."""
+    """`key_of` the methods at the top of a module's body."""
     return set() if body is None else {key_of(path, name) for name in split(body)[1]}
 
 
 def is_conditional(statement: syntax.Stmt) -> bool:
-    """Whether a method stands behind a condition: a class has one, or has it not."""
+    """Whether a method is behind a condition, which a class cannot express."""
     inside = syntax.walk(statement) if isinstance(statement, syntax.If) else ()
     return any(isinstance(each, syntax.MethodDef) for each in inside)
 
 
 def methods_called(runs: Iterable[LoweredGraph]) -> dict[str, set[str]]:
-    """The methods that runs call: path of a module → `key_of` each of its methods."""
+    """The methods that graphs call: path of a module → `key_of` each of its methods."""
     found: dict[str, set[str]] = {}
     for run in runs:
         waiting: list[Any] = list(run.steps)
@@ -88,11 +88,11 @@ def methods_called(runs: Iterable[LoweredGraph]) -> dict[str, set[str]]:
 
 
 def taken_names(called: Mapping[str, set[str]], runs: Iterable[LoweredGraph]) -> set[str]:
-    """`key_of` the methods whose names stand for something else: in every module of Flax's, or in what is added here.
+    """`key_of` the methods whose names are taken: in every Flax module, or by what a module holds in JAX only.
 
     Args:
-        called: `methods_called` by the runs.
-        runs: what they hold in JAX alone (``dropout``) is added.
+        called: the result of `methods_called`.
+        runs: the lowered graphs; what they add in JAX only (``dropout``) counts.
     """
     from flax import nnx
 

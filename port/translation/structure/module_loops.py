@@ -1,4 +1,4 @@
-"""The loops of a body: over the lists that its module holds, with the list in which the original collects."""
+"""Roll a body into loops over the lists that its module holds, with the list in which the original collects values."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from port.translation.structure.written_body import Body
 
 
 def with_loops(body: Body, lists: HeldLists, original: Any) -> Body:
-    """A body with loops where it does the same for one item of a list after the other.
+    """Write loops where a body does the same for one item of a list after another.
 
     Args:
-        body: as the run does it, its lengths said in one way.
-        lists: that ``self`` and the parameters hold.
-        original: the function that it is of.
+        body: the body as the graph computes it, its lengths settled.
+        lists: the lists that ``self`` and the parameters hold.
+        original: the function that the body belongs to.
     """
     made = _with_loops(body, lists, original)
     apart = with_modes_apart(body)
     if apart is None:
         return made
-    # Where both modes begin a round alike, neither is a loop before they are told apart.
+    # Where both modes start an iteration alike, neither is a loop until they are separated.
     return min(made, _with_loops(apart, lists, original), key=_statements)  # the first of equals
 
 
@@ -49,22 +49,22 @@ def _rolled(body: Body, lists: HeldLists, names: LoopNames) -> Body:
 
 
 def _with_growing_list(body: Body, original: Any) -> Body:
-    """A body in which a list that each round is given, longer by one each time, is one list that is appended to."""
+    """Replace a list that is passed to each iteration, one item longer each time, by one list with appends."""
     last = () if body.returns is None else (syntax.Return(body.returns),)
     statements = grown([*body.statements, *last], original, _names(body), fewest=2)
     match statements[-1:]:
-        case [syntax.Return(given)]:
-            return replace(body, statements=tuple(statements[:-1]), returns=given)
+        case [syntax.Return(returned)]:
+            return replace(body, statements=tuple(statements[:-1]), returns=returned)
     return replace(body, statements=tuple(statements))
 
 
 def _names(body: Body) -> set[str]:
-    """The names that a body has, which nothing else may be called by."""
+    """The names that a body uses."""
     return names_in(*body.statements, body.returns) | {name.lstrip("*") for name in body.parameters}
 
 
 def _order(body: Body) -> tuple[int, int]:
-    """How many loops there are, and how few statements."""
+    """Sort key: the number of loops, then the fewest statements."""
     nodes = list(syntax.walk(*body.statements))
     loops = sum(isinstance(node, syntax.For) for node in nodes)
     return loops, -_statements(body) if loops else 0

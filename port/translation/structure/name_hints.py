@@ -1,4 +1,4 @@
-"""The names that the original's statements give to what is made."""
+"""Names for values, from the original's statements."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ RESERVED = frozenset(
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a name has a meaning in the source, and is free for nothing else."""
+    """Whether a name already has a meaning in the source."""
     return name in RESERVED or any(name == own.partition(".")[0] for own in imports_of_registered())
 
 
 def own_name(parameter: str) -> str:
-    """What the source calls a parameter of the original's."""
+    """The name of a parameter of the original in the source."""
     return f"{parameter}_" if is_reserved(parameter) else parameter
 
 
 def hints(made: list[Made], read: Collection[str] = ()) -> None:
-    """Give each item of a run the names of the statement that it ends.
+    """Give each item the names of the original's statement that it completes.
 
     Args:
-        made: the items; their ``names`` are filled: value → name.
-        read: the values that are read behind them.
+        made: the items; fills their ``names``: value → name.
+        read: the values that are read after them.
     """
     main = [item for item in made if not item.keys]
     for number, item in enumerate(main):
@@ -57,13 +57,13 @@ def hints(made: list[Made], read: Collection[str] = ()) -> None:
 
 
 def _name_of_call(main: list[Made], number: int, read: Collection[str]) -> str | None:
-    """What is given the result of a function that is written out, which an item is; None for any other item.
+    """The name for the result of an inlined function, if an item is that; None otherwise.
 
-    It is the last item of the call, and the only one of it that is read behind it.
+    The item is the last one of the call, and the only one that is read after it.
     """
     item, behind = main[number], main[number + 1 :]
     if any(statement.in_loop for statement in (item.statement, *item.outer) if statement is not None):
-        return None  # where a round ends, its lines do not say
+        return None  # lines do not show where an iteration ends
     for statement in reversed(item.outer):
         if not isinstance(statement.targets, str) or statement.taken or (behind and _is_of(behind[0], statement)):
             continue
@@ -77,12 +77,12 @@ def _name_of_call(main: list[Made], number: int, read: Collection[str]) -> str |
 
 
 def _is_of(item: Made, statement: Statement) -> bool:
-    """Whether an item stands in a statement, or in a function that is called there."""
+    """Whether an item belongs to a statement, or to a function called there."""
     return statement in (item.statement, *item.outer)
 
 
 def _run_up_to(main: list[Made], number: int) -> list[Made]:
-    """The items of one statement, of which the last has a number."""
+    """The items of one statement up to an item."""
     first = number
     while first > 0 and _place(main[first - 1]) == _place(main[number]):
         first -= 1
@@ -90,7 +90,7 @@ def _run_up_to(main: list[Made], number: int) -> list[Made]:
 
 
 def _name_each(run: list[Made], statement: Statement) -> None:
-    """Name what each part of ``q, k = self.q(x), self.k(x)`` gives: what no other item of the statement reads."""
+    """Name the value of each part of ``q, k = self.q(x), self.k(x)``: values that the statement does not read."""
     read = {name for item in run for name in item.reads}
     ends = [item for item in run if isinstance(item.results, Value) and item.results.name not in read]
     names = statement.targets
@@ -100,12 +100,12 @@ def _name_each(run: list[Made], statement: Statement) -> None:
 
 
 def _parts_of(item: Made, made: list[Made]) -> list[Made]:
-    """The items that take parts of what an item gives: they follow it."""
+    """The items that take parts of an item's result, which follow it."""
     return list(takewhile(lambda each: each.keys, made[made.index(item) + 1 :]))
 
 
 def _name_item(item: Made, parts: list[Made], statement: Statement) -> None:
-    """Name what an item gives, or the parts that are taken of it."""
+    """Name an item's result, or the parts taken from it."""
     if not parts:
         _name(item.results, statement.targets, item.names)
         if isinstance(item.results, tuple) and isinstance(statement.targets, str) and len(item.results) > 1:
@@ -127,7 +127,7 @@ def _name_item(item: Made, parts: list[Made], statement: Statement) -> None:
 
 
 def _begins_anew(made: list[Made], number: int) -> bool:
-    """Whether the statement is carried out again, in the next round of a loop, from this item on."""
+    """Whether an item starts the statement again, in the next iteration of a loop."""
     first, place = number, _place(made[number])
     while first > 0 and place is not None and _place(made[first - 1]) == place:
         first -= 1
@@ -139,7 +139,7 @@ def _place(item: Made) -> SourceLocation | None:
 
 
 def _kind(item: Made) -> syntax.Expr:
-    """What is done, whatever it is done to: with which weights, and to which values; of a module, that it is called."""
+    """A key for the operation, without its weights and inputs; for a module, only that it is called."""
     match item.expression:
         case syntax.Call(syntax.Attr(path, attribute)):
             return syntax.Attr(_DIGITS.sub("", path), _DIGITS.sub("", attribute))
@@ -153,7 +153,7 @@ def _kind(item: Made) -> syntax.Expr:
             case syntax.Const(int() | float() as number) if not isinstance(number, bool):
                 return syntax.Const(type(number)(0))
             case syntax.Slice(lower, upper, step):
-                # From where to where is a number as well, the start and the end that are left out included.
+                # Bounds are numbers too, including omitted ones.
                 return syntax.Slice(*(None if isinstance(end, syntax.Const) else end for end in (lower, upper, step)))
         return node
 
@@ -178,11 +178,11 @@ def _name(results: Any, targets: Any, names: dict[str, str]) -> None:
 
 
 _MOVES = ("expand_dims", "broadcast_to", "swapaxes", "moveaxis", "transpose", "squeeze", "astype")
-"""Functions whose result holds what they are given, otherwise arranged."""
+"""Functions whose result is a rearrangement of their argument."""
 
 
 def _parameter_moved(expression: syntax.Expr) -> syntax.Attr | None:
-    """The parameter of which an expression is another arrangement: ``jnp.expand_dims(self.latents[...], 0)``."""
+    """The parameter that an expression rearranges: ``jnp.expand_dims(self.latents[...], 0)``."""
     match expression:
         case syntax.Call(syntax.Attribute(attr=name), (inner, *_)) if name in _MOVES:
             return inner if isinstance(inner, syntax.Attr) else _parameter_moved(inner)
@@ -212,11 +212,11 @@ _MADE_BY = {
     "where": "chosen",
     "astype": "cast",
 }
-"""What an array is that an operator made: ``reshaped``, where the operator is a verb."""
+"""Participles that name an operator's result: ``reshaped``."""
 
 
 def plain_name(expression: syntax.Expr) -> str:
-    """A name for what has none: what it is called by, that of a parameter which is only moved, or the operator's."""
+    """A name for a value without one: that of the called module, of a rearranged parameter, or of the operator."""
     moved = _parameter_moved(expression)
     match expression.func if isinstance(expression, syntax.Call) and moved is None else moved or expression:
         case syntax.Attr(_, str(name)) if name:

@@ -1,4 +1,4 @@
-"""Lengths that have a name in the written code, as the original's own statements give it: ``B, T, C = x.shape``."""
+"""Lengths with names in the written code, from the original's own statements: ``B, T, C = x.shape``."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _PRODUCT = re.compile(r"\w+(\*\w+)*")
 
 @dataclass(frozen=True)
 class _Named:
-    """A length with a name, which may be an item of a list: ``input_shape[0]``.
+    """A length with a name, or an item of a list of lengths: ``input_shape[0]``.
 
     Attributes:
-        size: a number, or a formula.
-        axis: of the tensor, as torch counts from the first.
-        statement: that gives it.
-        value: the array whose length it is.
+        size: a number or a formula.
+        axis: torch's axis, counted from the front.
+        statement: the statement that assigns it.
+        value: the array that has this length.
     """
 
     size: Size
@@ -40,10 +40,10 @@ class _Named:
 
 
 class NamedLengths:
-    """The names, while a body is written from top to bottom.
+    """The names of lengths while a body is written from top to bottom.
 
     Args:
-        function: the original's that is written.
+        function: the original's function.
     """
 
     def __init__(self, function: Any) -> None:
@@ -51,7 +51,7 @@ class NamedLengths:
         self._named: dict[str, _Named] = {}
 
     def copied(self) -> NamedLengths:
-        """The same for a function inside, which gives no names itself."""
+        """A copy for a nested function, which assigns no names of lengths itself."""
         made = NamedLengths(None)
         made._named = dict(self._named)
         return made
@@ -63,15 +63,15 @@ class NamedLengths:
         return map(_variable, self._named)
 
     def forget(self, name: str) -> None:
-        """A variable stands for something else from here on."""
+        """Forget the lengths of a variable that is reassigned."""
         self._named = {text: known for text, known in self._named.items() if _variable(text) != name}
 
     def count_in(self, name: str) -> int | None:
-        """How many lengths a list has; None for what is none."""
+        """The number of lengths in a list; None for a variable that is no list of lengths."""
         return sum(text.startswith(f"{name}[") for text in self._named) or None
 
     def due(self, place: SourceLocation | None) -> list[LengthStatement]:
-        """The statements that run before what stands at a place; at the end, None, those outside of all branches."""
+        """Take the statements due before a place; at the end (None), those outside all branches."""
         found = []
         for statement in self._waiting:
             first, last = statement.block
@@ -94,15 +94,15 @@ class NamedLengths:
         held: str,
         is_free: Callable[[str], bool],
     ) -> syntax.Stmt | None:
-        """The statement that gives the lengths of an array their names; None where none can be given.
+        """Write the statement that names the lengths of an array; None where no name can be assigned.
 
         Args:
-            statement: the original's.
-            array: what it is called.
+            statement: the original's statement.
+            array: the expression for the array.
             value: the original's tensor.
-            layout: how its axes lie in the array.
-            held: the array's own value.
-            is_free: whether a variable may be called so.
+            layout: the layout of the tensor's axes in the array.
+            held: the name of the array's value.
+            is_free: whether a variable name is available.
         """
         rank = value.rank
         known = statement.axes_of(rank)
@@ -144,7 +144,7 @@ class NamedLengths:
         return None
 
     def of_formula(self, formula: Size) -> syntax.Expr | None:
-        """A free length in the names; None where it cannot be said with them."""
+        """A symbolic length in terms of the names; None where they do not suffice."""
 
         def read(part: str) -> syntax.Expr | None:
             name = next((name for name, known in self._named.items() if _is(known.size, part)), None)
@@ -153,17 +153,17 @@ class NamedLengths:
         made = length(formula, read) if isinstance(formula, str) else None
         if made is None or not _PRODUCT.fullmatch(str(formula)):
             return made
-        # torch writes the factors in an order of its own.
+        # torch orders the factors in its own way.
         order = {name: place for place, name in enumerate(self._named)}
         factors = sorted(_factors(made), key=lambda each: order.get(syntax.source(each), -1))
         return reduce(lambda left, right: syntax.BinOp(left, "*", right), factors)
 
     def of_product(self, formula: Size) -> syntax.Expr | None:
-        """A free length in the names, if it is one of them, or a product of them."""
+        """A symbolic length, if it is a named length or a product of named lengths."""
         return self.of_formula(formula) if isinstance(formula, str) and _PRODUCT.fullmatch(formula) else None
 
     def array_of(self, name: str) -> str | None:
-        """The array whose length a name stands for."""
+        """The array whose length a name holds."""
         return next((known.value for text, known in self._named.items() if _variable(text) == name), None)
 
 
@@ -175,7 +175,7 @@ def _factors(product: syntax.Expr) -> list[syntax.Expr]:
 
 
 def _variable(text: str) -> str:
-    """The variable that a length is read from."""
+    """The variable part of a name: ``input_shape`` of ``input_shape[0]``."""
     return text.partition("[")[0]
 
 
@@ -184,14 +184,14 @@ def _is(size: Size, formula: str) -> bool:
 
 
 def _one(array: syntax.Expr, axis: int, rank: int, statement: LengthStatement, layout: Layout) -> syntax.Expr:
-    """``x.shape[-1]`` where the original counts from the end."""
+    """Read one length; from the end, as ``x.shape[-1]``, where the original counts from the end."""
     assert isinstance(statement.axes, tuple)
     from_the_end = statement.axes[0] < 0 and (layout.is_torchs or axis == rank - 1)
     return code("x.shape[k]", x=array, k=axis - rank if from_the_end else axis)
 
 
 def _run(array: syntax.Expr, axes: list[int], rank: int) -> syntax.Expr:
-    """``x.shape``, or a slice of it."""
+    """Read ``x.shape``, or a slice of it."""
     first, last = axes[0], axes[-1] + 1
     if len(axes) == rank:
         return code("x.shape", x=array)

@@ -1,4 +1,4 @@
-"""How a number reads in a body: without two signs, and worked out where nobody knows it by heart."""
+"""The form of a number in a body: without double signs, and as a formula where the digits say little."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from port.translation.ir.number import is_same
 from port.translation.ir.origin_expression import expression_of, value_of
 
 _LONG = 8
-"""Letters of a number that nobody has worked out by heart."""
+"""A literal with more characters than this is written as a formula."""
 
 
 def of_literals(node: syntax.Const) -> syntax.Expr:
-    """A long number as the original works it out of literals: ``math.sqrt(2.0 / math.pi)``."""
+    """Write a long number as the original's formula of literals: ``math.sqrt(2.0 / math.pi)``."""
     assert node.origin is not None
     if len(repr(node.value)) <= _LONG or not is_same(value_of(node.origin), node.value):
         return node
@@ -19,7 +19,7 @@ def of_literals(node: syntax.Const) -> syntax.Expr:
 
 
 def without_double_minus(node: syntax.UnaryOp) -> syntax.Expr:
-    """``x`` for ``--x``: a number below zero is written with a sign, and what it is said with may have one."""
+    """Write ``x`` for ``--x``: a negative number is written with a sign, and its expression may have one too."""
     match node:
         case syntax.UnaryOp("-", syntax.UnaryOp("-", inner)):
             return inner

@@ -1,7 +1,8 @@
-"""The original's own statements that work out, of plain numbers, what a condition of a function asks for.
+"""The original's statements on plain numbers that compute a function's condition.
 
-Where some calls of a function take a branch and others do not, the written function says the condition, and before it
-what the original works it out of: ``shift = shift.copy()``, ``if window >= H: shift[0] = 0``, ``if sum(shift) > 0:``.
+Where some calls of a function take a branch and others do not, the written function keeps the condition, and before it
+the statements that compute its operands: ``shift = shift.copy()``, ``if window >= H: shift[0] = 0``,
+``if sum(shift) > 0:``.
 """
 
 from __future__ import annotations
@@ -27,34 +28,34 @@ _NODES = (
 
 
 class NoNumbers(Exception):
-    """A condition depends on something else than plain numbers."""
+    """A condition depends on something other than plain numbers."""
 
 
 @dataclass(frozen=True)
 class NumberStatement:
-    """A statement of the original's that gives numbers.
+    """A statement of the original that computes numbers.
 
     Attributes:
-        line: in its file.
-        statement: in our nodes.
-        read: the variables that it reads, as ours are called.
-        given: those that it gives values to.
+        line: its line in the file.
+        statement: in our syntax nodes.
+        read: the variables that it reads, by their names in the written code.
+        assigned: the variables that it assigns.
     """
 
     line: int
     statement: syntax.Stmt
     read: frozenset[str]
-    given: frozenset[str]
+    assigned: frozenset[str]
 
 
 @dataclass(frozen=True)
 class AskedNumbers:
-    """A condition, and what comes before it.
+    """A condition, with the statements that it needs before it.
 
     Attributes:
         test: the condition.
-        read: the variables that it reads, as ours are called.
-        before: what works them out, in the original's order.
+        read: the variables that it reads, by their names in the written code.
+        before: the statements that compute them, in the original's order.
     """
 
     test: syntax.Expr
@@ -65,16 +66,16 @@ class AskedNumbers:
 def asked_by(
     function: FunctionType, test: OriginalTest, known: Collection[str], tensors: Collection[str]
 ) -> AskedNumbers:
-    """A test of a function's, with the statements that work out what it asks.
+    """Collect a test of a function with the statements that compute its operands.
 
     Args:
-        function: the original's.
-        test: of a branch of it.
-        known: the variables whose values the written function has anyway: lengths with names.
-        tensors: the parameters that are given something else than plain numbers.
+        function: the original's function.
+        test: the test of one of its branches.
+        known: variables whose values the written function has in any case: named lengths.
+        tensors: the parameters that receive something other than plain numbers.
 
     Raises:
-        NoNumbers: it depends on something else.
+        NoNumbers: the test depends on something else.
     """
     return _Reading(function, frozenset(known), frozenset(tensors)).asked(test)
 
@@ -82,8 +83,8 @@ def asked_by(
 class _Reading:
     def __init__(self, function: FunctionType, known: frozenset[str], tensors: frozenset[str]) -> None:
         self.definition = _definition(function.__code__.co_filename, function.__code__.co_firstlineno, function)
-        given = self.definition.args
-        self.parameters = {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+        arguments = self.definition.args
+        self.parameters = {each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
         self.known, self.tensors = known, tensors
         self.wanted: set[int] = set()  # lines of the assignments that are needed
         self.seen: set[tuple[str, int]] = set()
@@ -98,23 +99,23 @@ class _Reading:
         before = tuple(self._statements(self.definition.body, test.line))
         return AskedNumbers(_said(node), frozenset(map(own_name, _names(node))), before)
 
-    # %% What is needed
+    # %% What a condition needs
 
     def _need_all(self, node: ast.expr, line: int) -> None:
-        """Take note of what gives the variables in an expression their values.
+        """Mark the assignments of an expression's variables as needed.
 
         Args:
             node: the expression.
-            line: where it stands.
+            line: the line of the expression.
 
         Raises:
-            NoNumbers: something else than statements of plain numbers does.
+            NoNumbers: one of them is not a statement on plain numbers.
         """
         for name in self._plain_names(node):
             self._need(name, line)
 
     def _plain_names(self, node: ast.expr) -> set[str]:
-        """The names that an expression of plain numbers reads, but for what is asked to be None or not."""
+        """The names that an expression of plain numbers reads, except those that are only compared with None."""
         match node:
             case ast.Compare(ast.Name(name), [ast.Is() | ast.IsNot()], [ast.Constant(None)]):
                 if name in self.parameters and not any(True for _ in _bindings(self.definition.body, name)):
@@ -145,7 +146,7 @@ class _Reading:
             raise NoNumbers
         found = [each for each in _bindings(self.definition.body, name) if each[0].lineno < line]
         if name in self.known:
-            if len(found) == 1:  # it is what the shape gave
+            if len(found) == 1:  # its length comes from the shape
                 return
             raise NoNumbers
         if not found and name not in self.parameters:
@@ -166,12 +167,12 @@ class _Reading:
             self.wanted.add(statement.lineno)
 
     def _has_another_name(self, name: str) -> bool:
-        """Whether what a variable holds is changed by another name that it has: ``other = shift; other[0] = 0``."""
+        """Whether a variable's value is changed through another name: ``other = shift; other[0] = 0``."""
         others = set()
         for node in ast.walk(self.definition):
             match node:
-                case ast.Assign(targets, ast.Name(given)):
-                    names = {given, *(target.id for target in targets if isinstance(target, ast.Name))}
+                case ast.Assign(targets, ast.Name(source)):
+                    names = {source, *(target.id for target in targets if isinstance(target, ast.Name))}
                     others |= names - {name} if name in names else set()
         return any(
             _changes(node, other)
@@ -180,7 +181,7 @@ class _Reading:
             if isinstance(node, ast.Subscript | ast.AugAssign | ast.Call)
         )
 
-    # %% As our statements
+    # %% Conversion to our statements
 
     def _statements(self, block: Sequence[ast.stmt], end: int) -> Iterator[NumberStatement]:
         for statement in block:
@@ -189,7 +190,7 @@ class _Reading:
             made = self._statement(statement)
             if made is not None:
                 read = {node.id for node in syntax.walk(made) if isinstance(node, syntax.Name)} - _FUNCTIONS
-                yield NumberStatement(statement.lineno, made, frozenset(read), frozenset(_given_by(made)))
+                yield NumberStatement(statement.lineno, made, frozenset(read), frozenset(_assigned_by(made)))
 
     def _statement(self, statement: ast.stmt) -> syntax.Stmt | None:
         match statement:
@@ -208,8 +209,8 @@ class _Reading:
         return None
 
 
-def _given_by(statement: syntax.Stmt) -> Iterator[str]:
-    """The variables that a statement gives values, or other items, to."""
+def _assigned_by(statement: syntax.Stmt) -> Iterator[str]:
+    """The variables that a statement assigns, or whose items it assigns."""
     for node in syntax.walk(statement):
         match node:
             case syntax.Assign(syntax.Name(name)) | syntax.Assign(syntax.Subscript(syntax.Name(name))):
@@ -218,10 +219,10 @@ def _given_by(statement: syntax.Stmt) -> Iterator[str]:
 
 @cache
 def _definition(file: str, line: int, function: FunctionType) -> ast.FunctionDef:
-    """The definition of a function, with the lines of its file.
+    """A function's definition, with the line numbers of its file.
 
     Raises:
-        NoNumbers: its source is not to be had.
+        NoNumbers: its source is not available.
     """
     try:
         tree = ast.parse("".join(inspect.findsource(function)[0]))
@@ -240,7 +241,7 @@ def _is_at(node: ast.If, test: OriginalTest) -> bool:
 
 
 def _names(node: ast.AST) -> set[str]:
-    """The variables that an expression reads, but for those of its comprehensions."""
+    """The variables that an expression reads, except those of its comprehensions."""
     inside = {
         each.id
         for inner in ast.walk(node)
@@ -253,31 +254,31 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def _function_in(called: ast.expr) -> str:
-    """The function of Python's that is called; empty for others."""
+    """The builtin function that is called; empty for others."""
     return called.id if isinstance(called, ast.Name) and called.id in _FUNCTIONS else ""
 
 
 def _bindings(
     block: Sequence[ast.stmt], name: str, tests: tuple[ast.expr, ...] = ()
 ) -> Iterator[tuple[ast.stmt, tuple[ast.expr, ...]]]:
-    """The statements that give a name a value, each with the tests around it.
+    """Yield the statements that assign a name, each with the tests around it.
 
     Raises:
-        NoNumbers: one stands in a loop, or in something else that is no branch.
+        NoNumbers: one is in a loop, or in some other block that is no branch.
     """
     for statement in block:
-        if not _gives(statement, name):
+        if not _assigns(statement, name):
             continue
         match statement:
-            case ast.If(test, body, orelse) if not _gives(test, name):
+            case ast.If(test, body, orelse) if not _assigns(test, name):
                 yield from _bindings(body, name, (*tests, test))
                 yield from _bindings(orelse, name, (*tests, test))
             case _:
                 yield statement, tests
 
 
-def _gives(node: ast.AST, name: str) -> bool:
-    """Whether a statement, or one in it, gives a name a value, or what it holds another item."""
+def _assigns(node: ast.AST, name: str) -> bool:
+    """Whether a statement, or one inside it, assigns a name or an item of its value."""
     for inner in ast.walk(node):
         match inner:
             case ast.Name(found, ast.Store() | ast.Del()) if found == name:
@@ -288,7 +289,7 @@ def _gives(node: ast.AST, name: str) -> bool:
 
 
 def _changes(node: ast.AST, name: str) -> bool:
-    """Whether a node gives what a name holds another item: also by a method, ``dims.append(1)``."""
+    """Whether a node changes an item of a name's value, also by a method: ``dims.append(1)``."""
     match node:
         case ast.Subscript(ast.Name(found), _, ast.Store() | ast.Del()) | ast.AugAssign(ast.Name(found)):
             return found == name
@@ -298,7 +299,7 @@ def _changes(node: ast.AST, name: str) -> bool:
 
 
 def _said(node: ast.expr) -> syntax.Expr:
-    """An expression in our nodes, its variables called as ours are."""
+    """An expression in our syntax nodes, with the written code's names of variables."""
     try:
         made = syntax.parsed(ast.unparse(node))
     except (SyntaxError, KeyError):

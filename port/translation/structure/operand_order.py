@@ -1,4 +1,4 @@
-"""Numbers in front of what they are multiplied with or added to, where the original has them there: ``0.5 * x``."""
+"""Put numbers in front of the operand that they are multiplied with or added to, if the original does: ``0.5 * x``."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from port.translation.ir.source_location import SourceLocation
 from port.translation.structure.source_map import statement_at
 
 _OPERATORS: dict[str, type[ast.operator]] = {"*": ast.Mult, "+": ast.Add}
-"""Those of which torch is given the array first, whatever the original has first; either order gives the same bits."""
+"""Operators for which torch always receives the array first. Either order gives the same bits."""
 
 
 def with_numbers_in_front(expression: syntax.Expr, place: SourceLocation | None) -> syntax.Expr:
-    """An expression whose products and sums have their operands as the original's statement has them.
+    """Order the operands of products and sums as in the original's statement.
 
     Args:
         expression: with the origins of its numbers.
-        place: the line that it is of.
+        place: the line that it comes from.
     """
     statement = statement_at(place)
     if statement is None:
@@ -47,7 +47,7 @@ def _is_in_front(text: str, operator: str, origin: Origin | None) -> bool:
 
 @cache
 def _operations(text: str, operator: str) -> tuple[tuple[ast.expr, ast.expr], ...]:
-    """What an operator is applied to, wherever it stands in a statement."""
+    """The operands of an operator, wherever it occurs in a statement."""
     try:
         tree = ast.parse(textwrap.dedent(text))
     except SyntaxError:  # the head of a block
@@ -57,7 +57,7 @@ def _operations(text: str, operator: str) -> tuple[tuple[ast.expr, ast.expr], ..
 
 
 def _is_number(tree: ast.expr, leaves: Collection[Origin]) -> bool:
-    """Whether an expression is the number that is worked out from these, as far as can be seen."""
+    """Whether an expression appears to be the number computed from these origins."""
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     return names <= {"math", "self"} and any(_is_of(node, leaf) for node in ast.walk(tree) for leaf in leaves)
 

@@ -1,4 +1,4 @@
-"""Which tensor of the original's a variable stands for: of one array there may be several, each a permutation of it."""
+"""Find the original's tensor behind a variable: several tensors may share an array, each a permutation of it."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from port.translation.structure.source_map import statement_at
 
 
 def given_tensor(call: Call, lowered: LoweredGraph, parameter: str, array: Value) -> Value | None:
-    """The tensor that a parameter was given, where the written code has an array for it; None if it is not certain.
+    """The tensor passed for a parameter whose written counterpart holds an array; None if uncertain.
 
     Args:
-        call: of the function.
-        lowered: the run.
-        parameter: its name.
-        array: that the written parameter holds.
+        call: the function's call.
+        lowered: the lowered graph.
+        parameter: the parameter's name.
+        array: the array that the written parameter holds.
     """
-    found = [tensor for tensor in _given(call, lowered, parameter) if isinstance(tensor, Value)]
+    found = [tensor for tensor in _passed(call, lowered, parameter) if isinstance(tensor, Value)]
     if any(tensor.name == array.name for tensor in found):
         return array
     return found[0] if len(found) == 1 and _is_of(found[0], array, lowered) else None
 
 
 def held_tensor(call: Call, lowered: LoweredGraph, parameter: str) -> Value | None:
-    """The tensor of a module's that a parameter was given; None where that is none, or has no axes of its own.
+    """A module's tensor passed for a parameter; None if it is none, or its axes are folded.
 
     Args:
-        call: of the function.
-        lowered: the run.
-        parameter: its name.
+        call: the function's call.
+        lowered: the lowered graph.
+        parameter: the parameter's name.
     """
-    found = [tensor for tensor in _given(call, lowered, parameter) if isinstance(tensor, Value)]
+    found = [tensor for tensor in _passed(call, lowered, parameter) if isinstance(tensor, Value)]
     is_held = len(found) == 1 and found[0] in lowered.graph.held and found[0] in lowered.layouts
     return found[0] if is_held and lowered.layouts[found[0]].folded is None else None
 
 
-def _given(call: Call, lowered: LoweredGraph, parameter: str) -> Iterator[Any]:
+def _passed(call: Call, lowered: LoweredGraph, parameter: str) -> Iterator[Any]:
     for step in each_step(lowered.graph.steps):
         match step:
             case FunctionEnter() if isinstance(call, FunctionCall) and step.call == call.enter.call:
@@ -52,11 +52,11 @@ def _given(call: Call, lowered: LoweredGraph, parameter: str) -> Iterator[Any]:
 
 
 def assigned_tensor(lowered: LoweredGraph, array: Value, place: SourceLocation) -> Value | None:
-    """The tensor that a statement gave a name, where the written code has an array for it; None if it is not certain.
+    """The tensor that a statement assigns to a variable whose written counterpart holds an array; None if uncertain.
 
     Args:
-        lowered: the run.
-        array: that the variable holds.
+        lowered: the lowered graph.
+        array: the array that the variable holds.
         place: the first line of the statement.
     """
     found: Value | None = None
@@ -71,19 +71,19 @@ def assigned_tensor(lowered: LoweredGraph, array: Value, place: SourceLocation) 
                     if taken == found and len(step.results) == 1 and step.results[0].name not in lowered.values:
                         found = step.results[0]  # the same array, permuted
             case ScopeExit() | FunctionExit():
-                # What a call gives is this array itself, and no permutation of it.
+                # A call returns this array itself, not a permutation of it.
                 if any(value.name == array.name for value in each_value(step.results)):
                     found = array
     return found if found is None or found.shape is not None else None
 
 
 def _is_of(tensor: Value, array: Value, lowered: LoweredGraph) -> bool:
-    """Whether an array of the written code is a tensor's: it is as long along the axes that lie there."""
+    """Whether an array of the written code holds a tensor: they have the same length along corresponding axes."""
     if tensor not in lowered.layouts or tensor.name in lowered.values or tensor.shape is None:
         return False
     own, layout = lowered.layouts[array], lowered.layouts[tensor]
-    shape, given = array.shape or (), tensor.shape
-    return len(shape) == len(given) and [shape[dim] for dim in own.order] == [given[dim] for dim in layout.order]
+    shape, theirs = array.shape or (), tensor.shape
+    return len(shape) == len(theirs) and [shape[dim] for dim in own.order] == [theirs[dim] for dim in layout.order]
 
 
 def _is_at(place: SourceLocation | None, statement: SourceLocation) -> bool:

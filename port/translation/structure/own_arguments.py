@@ -1,7 +1,7 @@
-"""What a class's own code says with the arguments of its constructor: ``nnx.Linear(dim, 4 * dim)``, ``self.heads``.
+"""Express a class's numbers in terms of its constructor's arguments: ``nnx.Linear(dim, 4 * dim)``, ``self.heads``.
 
-Which argument a number is, the original's construction has told (`port.translation.frontend.construction`). What it has
-not told stays a number.
+Observing the original's construction (`port.translation.frontend.construction`) shows which argument a number comes
+from. A number without a known origin stays a literal.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from port.translation.structure.written_body import Body
 
 N = TypeVar("N", bound=syntax.Node)
 OwnArgument = tuple[type, str]
-"""A class of the original's, and an argument of its constructor; or a configuration's class, and a field."""
+"""A class of the original and an argument of its constructor; or a configuration's class and a field."""
 ALL = "*"
-"""In the place of an argument's name: all of them."""
+"""In place of an argument's name: all arguments."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """Stands for a configuration that a constructor is given.
+    """Placeholder for a configuration passed to a constructor.
 
     Attributes:
         original: its class.
-        held: itself.
+        held: the configuration.
     """
 
     original: type
@@ -56,12 +56,12 @@ class Configuration:
 
 
 def configuration_of(value: syntax.Expr | None) -> Configuration | None:
-    """The configuration that an expression stands for, if it does."""
+    """The configuration for which an expression is a placeholder; None if it is none."""
     return value.value if isinstance(value, syntax.Const) and isinstance(value.value, Configuration) else None
 
 
-def given_a_configuration(tree: syntax.Node) -> str | None:
-    """The name of a class that a tree constructs with a configuration that it cannot say."""
+def constructs_with_configuration(tree: syntax.Node) -> str | None:
+    """The name of a class that a tree constructs with a configuration that has no source form; None without one."""
     for call in syntax.walk(tree):
         match call:
             case syntax.Call(syntax.Name(name)) if any(configuration_of(each.value) for each in call.keywords):
@@ -70,12 +70,12 @@ def given_a_configuration(tree: syntax.Node) -> str | None:
 
 
 class OwnArguments:
-    """Says numbers with the arguments of the constructors around them.
+    """Expresses numbers in terms of the arguments of the constructors around them.
 
     Args:
-        construction: the original's; None where it is not known how that is constructed.
-        tree: of its modules.
-        fixed: arguments whose values are written as they are.
+        construction: how the original is constructed; None if unknown.
+        tree: the module tree.
+        fixed: arguments whose values are written as literals.
     """
 
     def __init__(
@@ -84,22 +84,22 @@ class OwnArguments:
         self._known, self._tree, self._fixed = construction, tree, fixed
         self._handed = None if construction is None else HandedArguments(construction)
 
-    def speaks_of(self, path: str) -> bool:
-        """Whether the class of a module says its numbers with arguments."""
+    def covers(self, path: str) -> bool:
+        """Whether the numbers of a module's class are expressed in terms of arguments."""
         known = self._known is not None and path in self._known.constructors
         return known and (type(self._tree.modules[path]), ALL) not in self._fixed
 
-    def given(self, path: str) -> dict[str, syntax.Expr]:
-        """What the constructor of the module at a path is given, by the parameters' names, as the code around has it.
+    def passed(self, path: str) -> dict[str, syntax.Expr]:
+        """The constructor arguments of the module at a path, by parameter name, as the enclosing code writes them.
 
-        What no source can say is left out.
+        Arguments without a source form are omitted.
         """
-        if self._known is None or not self.speaks_of(path):
+        if self._known is None or not self.covers(path):
             return {}
         found: dict[str, syntax.Expr] = {}
         for name, value in self._known.arguments[path].items():
             if is_configuration(value):
-                if self._is_given(path, value):
+                if self._is_passed(path, value):
                     found[name] = syntax.Const(Configuration(type(value), value), origin=self._known.objects(value))
                 continue
             try:
@@ -109,8 +109,8 @@ class OwnArguments:
         return found
 
     def in_constructor(self, path: str, tree: N) -> N:
-        """A tree of the constructor at a path, its numbers said with the arguments."""
-        if not self.speaks_of(path):
+        """Express the numbers of a tree in the constructor at a path in terms of its arguments."""
+        if not self.covers(path):
             return tree
 
         def said(node: syntax.Node) -> syntax.Node:
@@ -121,14 +121,14 @@ class OwnArguments:
         return syntax.transformed(tree, said)
 
     def in_body(self, path: str, body: Body, taken: Mapping[str, Any]) -> tuple[Body, dict[str, syntax.Expr]]:
-        """A body whose numbers are attributes, and the attributes that the constructor has to make for it.
+        """Replace a body's numbers by attributes, and return the attributes that the constructor has to set for it.
 
-        What the original holds as an attribute is one here, too: said with the arguments, or else as the number.
+        What the original holds as an attribute is an attribute here, too, set from the arguments or else to the number.
 
         Args:
-            path: of the module.
-            body: of its call.
-            taken: names of the attributes that it has.
+            path: the module's path.
+            body: the body of its call.
+            taken: the names of its attributes.
         """
         made: dict[str, syntax.Expr] = {}
 
@@ -138,7 +138,7 @@ class OwnArguments:
             if not isinstance(node, syntax.Const) or node.origin is None:
                 return node
             literals = [each for each in leaves_of(node.origin) if isinstance(each, LiteralAt)]
-            # A number without a place is a rule's own: a length that it has worked with.
+            # A number without a place is a rule's own: a length that it used.
             if any(each.location is None for each in literals):
                 return node
             if len(literals) == len(list(leaves_of(node.origin))):
@@ -165,25 +165,25 @@ class OwnArguments:
         return replace(body, statements=statements, returns=returns), made
 
     def sizes(self, name: str, tensor: Any) -> tuple[int, ...]:
-        """The lengths of a parameter or a buffer, with their origins where those are known."""
+        """The lengths of a parameter or buffer, with their origins where known."""
         known = None if self._known is None else self._known.sizes.get(name)
         return tuple(tensor.shape) if known is None or known != tuple(tensor.shape) else known
 
     def table(self, name: str) -> syntax.Expr | None:
-        """How a buffer is worked out of numbers with origins; None where that is not known."""
+        """The formula of a buffer in terms of numbers with origins; None if unknown."""
         known = None if self._known is None else self._known.tables.get(name)
         if known is None or not known[0].is_open or known[1].is_meta:
             return None
         return worked_out_table(known[0], known[1].detach().numpy())
 
     def layer(self, path: str) -> tuple[Any, Mapping[str, Any]]:
-        """The layer at a path, constructed anew, and what its constructor is given; (None, {}) if that is not known."""
+        """The layer at a path, constructed again, and the arguments of its constructor; (None, {}) if unknown."""
         if self._known is None or path not in self._known.modules:
             return None, {}
         return self._known.modules[path], self._known.layers.get(path, {})
 
     def _in_constructor(self, path: str, origin: Origin) -> syntax.Expr | None:
-        """An origin as the constructor of a module says it; None where it has nothing to do with its arguments."""
+        """Write an origin in terms of a constructor's arguments; None where it does not depend on them."""
         origin = with_leaves(origin, lambda each: self._kept(path, each) or each)
         if not any(isinstance(each, ConstructorArgument) for each in leaves_of(origin)):
             return None
@@ -199,7 +199,7 @@ class OwnArguments:
             name = _first_name(argument)
             assert self._known is not None
             configuration = self._known.arguments[path][name]
-            if is_configuration(configuration) and not self._is_given(path, configuration):
+            if is_configuration(configuration) and not self._is_passed(path, configuration):
                 return literal(value)
             if name in OPTIONS or is_reserved(name):
                 return None
@@ -211,12 +211,12 @@ class OwnArguments:
         made = expression_of(origin, leaf)
         return made if free else None
 
-    def _is_given(self, path: str, configuration: Any) -> bool:
-        """Whether the code around the module at a path has a configuration, to give it to its constructor."""
+    def _is_passed(self, path: str, configuration: Any) -> bool:
+        """Whether the code around the module at a path has a configuration that it can pass to the constructor."""
         return not path or (self._known is not None and self._known.objects(configuration) is not None)
 
     def _kept(self, path: str, origin: Origin) -> Origin | None:
-        """What the constructor of a module has made an attribute of, ``self.rate = config.rate``."""
+        """The origin of an attribute set by a module's constructor: ``self.rate = config.rate``."""
         assert self._known is not None
         if not isinstance(origin, AttributeOf) or not f"{origin.path}.".startswith(f"{path}." if path else ""):
             return None
@@ -225,29 +225,29 @@ class OwnArguments:
             return None
         now = attribute_held(self._tree.modules[of], origin.attribute)
         held = attribute_held(self._known.modules[of], origin.attribute)
-        # torch's own layers may hold a plain number: of those it is noted what they were given.
-        given = self._known.layers.get(of, {}).get(origin.attribute)
-        return next((origin_of(each) for each in (held, given) if origin_of(each) and is_same(plain(each), now)), None)
+        # torch's own layers may convert a number to a plain one: their arguments were recorded.
+        passed = self._known.layers.get(of, {}).get(origin.attribute)
+        return next((origin_of(each) for each in (held, passed) if origin_of(each) and is_same(plain(each), now)), None)
 
     def _argument(self, path: str, text: str) -> tuple[OwnArgument, Any]:
-        """Which argument a text reads, ``config.n_head`` or ``depths[2]``, and what it is."""
+        """The argument that a text such as ``config.n_head`` or ``depths[2]`` reads, and its value."""
         assert self._known is not None
         first = _first_name(text)
-        given = self._known.arguments[path][first]
-        value = plain(eval(text, {"__builtins__": {}}, {first: given}))
+        passed = self._known.arguments[path][first]
+        value = plain(eval(text, {"__builtins__": {}}, {first: passed}))
         owner, name, rest = type(self._known.modules[path]), first, text.removeprefix(first)
-        while is_configuration(given) and rest.startswith("."):
-            owner, name = type(given), _first_name(rest[1:])
-            given, rest = vars(given).get(name), rest[1:].removeprefix(name)
+        while is_configuration(passed) and rest.startswith("."):
+            owner, name = type(passed), _first_name(rest[1:])
+            passed, rest = vars(passed).get(name), rest[1:].removeprefix(name)
         return (owner, name), value
 
     def _held(self, path: str, origin: Origin) -> tuple[str, syntax.Expr] | None:
-        """The attribute for what a module holds, and what the constructor makes it of."""
+        """The attribute for a value that a module holds, and the expression that the constructor sets it to."""
         known = self._known
-        if known is None or not self.speaks_of(path):
+        if known is None or not self.covers(path):
             return None
         match origin:
-            # Of a module within, whose call is written in the code of the one around it, it is kept by that one.
+            # If an inner module's call is inlined, its attribute is kept by the module around it.
             case AttributeOf(of, attribute) if f"{of}.".startswith(f"{path}." if path else "") and of in known.modules:
                 value = attribute_held(known.modules[of], attribute)
                 if not is_same(plain(value), attribute_held(self._tree.modules[of], attribute)):
@@ -260,8 +260,8 @@ class OwnArguments:
                 name = ""
             case _:
                 return None
-        given = origin_of(value)
-        made = None if given is None else self._in_constructor(path, given)
+        known_origin = origin_of(value)
+        made = None if known_origin is None else self._in_constructor(path, known_origin)
         if made is None:
             return None
         if not name.isidentifier():
@@ -269,7 +269,7 @@ class OwnArguments:
         return (identifier(name), made) if name else None
 
     def _as_number(self, path: str, origin: Origin) -> tuple[str, syntax.Expr] | None:
-        """The attribute for what a module holds, as the number that it is."""
+        """The attribute for a number that a module holds, set to the literal."""
         if not isinstance(origin, AttributeOf) or origin.path != path or not origin.attribute.isidentifier():
             return None
         value = attribute_held(self._tree.modules[path], origin.attribute)
@@ -277,7 +277,7 @@ class OwnArguments:
         return (identifier(origin.attribute), literal(plain(value))) if is_number else None
 
     def _is_worth(self, path: str, node: syntax.Const) -> bool:
-        """Whether the attributes in a number's origin still give it: a run may have changed them."""
+        """Whether the attributes in a number's origin still have its value: they may have changed during the run."""
         assert node.origin is not None
 
         def now(origin: Origin) -> Origin:
@@ -296,9 +296,9 @@ class OwnArguments:
         return is_same(value_of(with_leaves(node.origin, now)), node.value)
 
     def _as_long(self, path: str, node: syntax.Call) -> syntax.Node:
-        """A list as long as an argument says, ``nnx.List([Block(dim) for _ in range(depth)])``.
+        """Write a list whose length is an argument, ``nnx.List([Block(dim) for _ in range(depth)])``.
 
-        Its first item may be another one of its class: ``nnx.List([Block(n, dim), *[Block(dim, dim) for _ in …]])``.
+        The first item may differ from the others: ``nnx.List([Block(n, dim), *[Block(dim, dim) for _ in …]])``.
         """
         assert self._known is not None
         match node:
@@ -325,15 +325,15 @@ class OwnArguments:
 
 
 def _many(item: syntax.Expr, count: syntax.Expr) -> syntax.ListComp:
-    """``[item for _ in range(count)]``."""
+    """Write ``[item for _ in range(count)]``."""
     loop = syntax.Comprehension(syntax.Name("_"), syntax.Call(syntax.Name("range"), (count,)))
     return syntax.ListComp(item, (loop,))
 
 
 def _is_first_of(first: syntax.Expr, other: syntax.Expr, count: int) -> bool:
-    """Whether a list begins with one item, and goes on with others of the same class of the original's.
+    """Whether a list has a first item of its own and then equal items of the same original class.
 
-    ``Block`` and ``Block2`` are two that are written for one class. A list of two sizes says nothing of how it goes on.
+    ``Block`` and ``Block2`` are two written classes of one original class. Two items show no pattern of repetition.
     """
     if not (isinstance(first, syntax.Call) and isinstance(other, syntax.Call)):
         return False

@@ -1,4 +1,4 @@
-"""What is written of a model: its classes and functions."""
+"""The written parts of a model: classes, functions and definitions."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from port.translation.structure.written_function import Functions, WrittenFuncti
 
 @dataclass(frozen=True)
 class Program:
-    """The classes and the functions, innermost first.
+    """Classes and functions, innermost first.
 
     Attributes:
-        classes: the last is the root's.
-        tree: of the torch modules.
-        numbers: path of an instance → the parameters that it is given whole numbers for, as `numbers_given` tells.
-        annotations: path of an instance → what it is given and gives in any call, as `annotations_of` tells.
+        classes: the last one is the root's.
+        tree: the tree of torch modules.
+        numbers: path of an instance → its parameters that receive whole numbers (see `numbers_given`).
+        annotations: path of an instance → annotations of its parameters and results in any call (see `annotations_of`).
         layers: paths of the layers that the written module holds.
-        variables: Flax's dotted paths of the parameters and buffers of one's own that it holds.
-        options: path of an instance → the defaults of the parameters of its call that may hold no array.
-        held: what the root's call is given in each example call.
-        untaken: the root's options that no example call gives otherwise.
-        functions: those that the classes call.
-        definitions: functions and classes of the original's that constructors read.
-        imports: lines that these need.
-        also: programs of other constructions of the model, of what only those have.
+        variables: Flax's dotted paths of the modules' own parameters and buffers.
+        options: path of an instance → defaults of its call's parameters that may hold no array.
+        held: the values of the root call's parameters in each example call.
+        untaken: the root's options that have one value in all example calls.
+        functions: the functions that the classes call.
+        definitions: functions and classes of the original that constructors use.
+        imports: import lines that these need.
+        also: programs of other constructions of the model, with what only those have.
     """
 
     classes: tuple[FoldedClass, ...]
@@ -53,23 +53,23 @@ class Program:
 
     @property
     def is_kept(self) -> bool:
-        """Whether its constructors are written as the original's source has them."""
+        """Whether its constructors are translated from the original's source."""
         return any(made.kept is not None for made in self.classes)
 
     @property
     def parts(self) -> tuple[Program, ...]:
-        """It, and what other constructions have besides."""
+        """The program and the additional parts of other constructions."""
         return (self, *self.also)
 
     @property
     def written_classes(self) -> tuple[tuple[FoldedClass, Program], ...]:
-        """All classes, each with the program that it is of; the root's is the last."""
+        """All classes, each with the program that it belongs to; the root's is last."""
         *inner, root = ((made, self) for made in self.classes)
         return (*inner, *((made, other) for other in self.also for made in other.classes), root)
 
     @property
     def names(self) -> frozenset[str]:
-        """Of all classes, functions and definitions."""
+        """The names of all classes, functions and definitions."""
         classes = {made.name for part in self.parts for made in part.classes}
         functions = {made.name for part in self.parts for made in part.functions}
         return frozenset(classes | functions | {made.name for part in self.parts for made in part.definitions})
@@ -81,16 +81,16 @@ class Program:
 
     @property
     def arguments(self) -> dict[str, syntax.Expr]:
-        """What the root's constructor is given to make the model that is translated, but for defaults."""
+        """The arguments of the root's constructor that build the translated model, except defaults."""
         return constructed_with(self.classes[-1], self.configurations)
 
 
 def with_functions(program: Program, functions: Functions) -> Program:
-    """A program with those functions that its classes call, and those that these call.
+    """Add the functions that a program's classes call, directly or indirectly.
 
     Args:
-        program: its classes.
-        functions: each behind those that it calls.
+        program: the program with its classes.
+        functions: the functions, each after those that it calls.
     """
     bodies = [made.body for made in program.classes if made.body is not None]
     read = names_in(*(part for body in bodies for part in (*body.statements, body.returns)))

@@ -1,4 +1,4 @@
-"""Classes whose activations are made again in the backward pass instead of being kept: calls under ``nnx.remat``."""
+"""Rematerialisation: classes whose activations are recomputed in the backward pass, by calls under ``nnx.remat``."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ POLICIES = {
     "dots_with_no_batch_dims": "dots_with_no_batch_dims_saveable",
     "everything": "everything_saveable",
 }
-"""What the backward pass finds kept, by the short names of `jax.checkpoint_policies`; without one, nothing."""
+"""What is saved for the backward pass, by short names of `jax.checkpoint_policies`; without a policy, nothing."""
 
 
 @dataclass(frozen=True)
 class Remat:
-    """Whose activations are computed again in the backward pass.
+    """Which activations are recomputed in the backward pass.
 
     Attributes:
         classes: names of the original's classes.
-        policy: which of theirs are kept: a name of `POLICIES`; empty for none.
+        policy: which of their activations are saved: a name of `POLICIES`; empty for none.
     """
 
     classes: Sequence[str] | str = ()
@@ -40,11 +40,11 @@ NO_REMAT = Remat()
 
 
 def remat_of(classes: Sequence[str] | str, policy: str | None) -> Remat:
-    """What is computed again, as somebody asks for it.
+    """Validate the requested classes and policy.
 
     Raises:
-        UsageError: a policy without classes, or no name.
-        UnknownChoice: a policy that there is none of.
+        UsageError: the policy is not a string, or there are no classes for it.
+        UnknownChoice: there is no such policy.
     """
     if policy is None:
         return Remat(classes)
@@ -53,31 +53,31 @@ def remat_of(classes: Sequence[str] | str, policy: str | None) -> Remat:
     if policy not in POLICIES:
         raise UnknownChoice("remat policy", policy, POLICIES)
     if not classes:
-        raise UsageError(f"the remat policy {policy} is for classes whose activations are computed again: name them")
+        raise UsageError(f"the remat policy {policy} needs classes whose activations are recomputed: name them")
     return Remat(classes, policy)
 
 
 Numbers = dict[int, str]
-"""Of a call's arguments, those that are constants and no arrays: their places, ``self`` at 0 → annotations."""
+"""Arguments of a call that are constants rather than arrays: their positions (``self`` is 0) → annotations."""
 _CONSTANTS = {"bool", "int", "float", "str"}
 
 _INNER = "_checkpointed_call"
 
 
 def checkpointed_classes(program: Program, wanted: Sequence[str] | str) -> dict[str, Numbers]:
-    """The written classes that are to be checkpointed.
+    """Find the written classes to checkpoint.
 
     Args:
-        program: all of them.
-        wanted: names of the original's classes, ``Block`` or ``package.module.Block``: whatever one of them was
-            written as is checkpointed; or the name of a written class, for it alone.
+        program: the program with all classes.
+        wanted: names of the original's classes, ``Block`` or ``package.module.Block``; all their written versions are
+            checkpointed; or the name of a written class, for that version only.
 
     Returns:
-        their names → which of their arguments are numbers.
+        The classes' names → which of their arguments are numbers.
 
     Raises:
-        UnknownChoice: no class that is written and called has such a name; lists those that have one.
-        UsageError: one is given numbers among arrays, of which `nnx.remat` would make arrays, too.
+        UnknownChoice: no written and called class has such a name; lists those that exist.
+        UsageError: a class receives numbers mixed with arrays; `nnx.remat` would turn them into arrays.
     """
     called = [made for made in program.classes if made.body is not None or made.is_sequential]
     found: dict[str, Numbers] = {}
@@ -98,11 +98,11 @@ def checkpointed(
     """The methods of a class whose call is checkpointed.
 
     Args:
-        call: its ``__call__``; None for a Sequential's, which it inherits.
-        numbers: which of its arguments are no arrays.
+        call: its ``__call__``; None for a Sequential, which inherits it.
+        numbers: the positions of arguments that are no arrays.
         policy: a name of `POLICIES`.
-        is_scanned: whether it is called in scans alone, where JAX could take nothing from the forward pass instead of
-            computing it again.
+        is_scanned: whether it is called in scans only, where common subexpressions cannot defeat the recomputation
+            (``prevent_cse=False``).
     """
     places = tuple(numbers) if len(numbers) > 1 else "".join(map(str, numbers))
     options = ["prevent_cse=False"] if is_scanned else []
@@ -117,11 +117,11 @@ def checkpointed(
     by_name = parameters[-1]
     if by_name.kind != "**":
         return [replace(call, parameters=parameters, decorators=(decorator,))]
-    # What comes by any name comes to `nnx.remat` as one dict: it knows arguments by their places.
+    # ``**kwargs`` is passed to `nnx.remat` as one dict: it identifies arguments by position.
     plain, stars = ([each for each in parameters if each.kind == kind] for kind in ("", "*"))
-    given = [syntax.Name(parameter.name) for parameter in (*plain[1:], by_name)]
+    passed = [syntax.Name(parameter.name) for parameter in (*plain[1:], by_name)]
     starred = [syntax.Starred(syntax.Name(parameter.name)) for parameter in stars]
-    inner = syntax.Call(code(f"self.{_INNER}"), (*given, *starred))
+    inner = syntax.Call(code(f"self.{_INNER}"), (*passed, *starred))
     outer = replace(call, parameters=parameters, body=(syntax.Return(inner),))
     gathered = syntax.Parameter(by_name.name, code("dict[str, Any]"))
     return [outer, replace(call, name=_INNER, parameters=(*plain, gathered, *stars), decorators=(decorator,))]
@@ -133,11 +133,11 @@ _INHERITED = syntax.FunctionDef(
     (syntax.Return(code("super().__call__(input)")),),
     returns=code("jax.Array"),
 )
-"""A Sequential's call: it has none of its own to be decorated."""
+"""A Sequential's call: it has none of its own that could be decorated."""
 
 
 def _constants(made: FoldedClass, program: Program) -> Numbers:
-    """Which arguments of a class's call are switches, words or numbers, whatever instance is called."""
+    """The arguments of a class's call that are switches, words or numbers in every instance."""
     found: Numbers = {}
     for place, parameter in enumerate(made.body.parameters if made.body is not None else (), 1):
         kinds = {kind for path in made.members for kind in program.annotations.get(path, {}).get(parameter, ())}
@@ -147,17 +147,17 @@ def _constants(made: FoldedClass, program: Program) -> Numbers:
     return found
 
 
-def _numbers(made: FoldedClass, given: Mapping[str, Mapping[str, str]]) -> Numbers:
-    """Which arguments of a class's call are numbers, of all that its instances are given."""
+def _numbers(made: FoldedClass, received: Mapping[str, Mapping[str, str]]) -> Numbers:
+    """The arguments of a class's call that are numbers, over all of its instances."""
     found: Numbers = {}
     for place, parameter in enumerate(made.body.parameters if made.body is not None else (), 1):
         name = parameter.lstrip("*")
-        kinds = {given[path][name] for path in made.members if name in given.get(path, {})}
+        kinds = {received[path][name] for path in made.members if name in received.get(path, {})}
         if not kinds:
             continue
         if parameter != name or len(kinds) > 1 or "" in kinds:
             raise UsageError(
-                f"{made.name} cannot be checkpointed: it is given whole numbers among arrays, as its argument {name}. "
+                f"{made.name} cannot be checkpointed: its argument {name} mixes whole numbers with arrays. "
                 "Checkpoint the classes inside it, or translate it with fixed lengths"
             )
         found[place] = kinds.pop()

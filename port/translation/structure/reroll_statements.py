@@ -1,4 +1,4 @@
-"""Statements that repeat for one item of a list after the other, as a loop."""
+"""Roll statements that repeat for one item of a list after another into a loop."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from port.translation.structure.name_hints import is_reserved
 
 _LONGEST = 8
 _PLACE = numbered(0)
-"""Stands for the number of the round: as the index of an item, or by itself."""
+"""Placeholder for the iteration's number: as the index of an item, or by itself."""
 _UNNAMED: Mapping[str, Names] = {}
 _BACK = "back from "
-"""Begins the name of what stands for a number that each round has lower by one; the first round's follows."""
+"""Prefix of placeholders for a number that decreases by one per iteration; the first iteration's number follows."""
 
 
 Lengths = Mapping[syntax.Expr, int]
-"""The lists that a module holds, as its own code reads them (``self.layers``, ``self.parts["layers"]``)."""
+"""The lists that a module holds, in source form (``self.layers``, ``self.parts["layers"]``) → their lengths."""
 
 
 def rolled(
@@ -30,19 +30,18 @@ def rolled(
     counted: Collection[syntax.Expr] = (),
     names: Mapping[str, Names] = _UNNAMED,
 ) -> list[syntax.Stmt]:
-    """``for layer in self.layers: x = layer(x)`` for ``x = self.layers[0](x)``, ``x = self.layers[1](x)``, …
+    """Write ``for layer in self.layers: x = layer(x)`` for ``x = self.layers[0](x)`` and so on.
 
-    What differs may also be the index by itself (``for i, layer in enumerate(self.layers)``), and may be of several
-    lists (``for norm, layer in zip(self.norms, self.layers)``), of which some are gone through from their ends
-    (``zip(self.ups, reversed(skips))``). All else is the same in each round, so that the loop does what the statements
-    did.
+    The iterations may also differ in the index itself (``for i, layer in enumerate(self.layers)``) and in items of
+    several lists (``for norm, layer in zip(self.norms, self.layers)``), some traversed backwards
+    (``zip(self.ups, reversed(skips))``). All else has to be equal, so that the loop does what the statements did.
 
     Args:
         statements: of a body.
-        lengths: of the lists that ``self`` and variables hold.
-        taken: names that stand for something else.
-        counted: lists that are as long as an argument says: what is done with the only item of one is a loop, too.
-        names: what the original calls their items, as `loop_names` gives them.
+        lengths: the lengths of lists that ``self`` and variables hold.
+        taken: names that are already in use.
+        counted: lists whose length is an argument: a statement on the only item of one becomes a loop, too.
+        names: the original's names for their items, from `loop_names`.
     """
     made: list[syntax.Stmt] = []
     number = 0
@@ -64,7 +63,7 @@ def _with_loops_inside(
     counted: Collection[syntax.Expr],
     names: Mapping[str, Names],
 ) -> syntax.Stmt:
-    """A statement with the loops in its branches."""
+    """Roll the statements in the branches of a statement."""
     if not isinstance(statement, syntax.If):
         return statement
     body, orelse = (tuple(rolled(part, lengths, taken, counted, names)) for part in (statement.body, statement.orelse))
@@ -76,9 +75,9 @@ class _Repeat:
     """Statements that repeat.
 
     Attributes:
-        block: those of one round, with `_PLACE` for its number.
-        rounds: how many there are.
-        lists: whose items are gone through, in the order in which they are read.
+        block: the statements of one iteration, with `_PLACE` for its number.
+        rounds: the number of iterations.
+        lists: the lists that are traversed, in the order in which they are read.
     """
 
     block: tuple[syntax.Stmt, ...]
@@ -87,7 +86,7 @@ class _Repeat:
 
 
 def _repeat(statements: Sequence[syntax.Stmt], start: int, lengths: Lengths) -> _Repeat | None:
-    """What repeats from here on, in as few statements a round as may be."""
+    """Find a repetition from here on, with as few statements per iteration as possible."""
     for period in range(1, min(_LONGEST, (len(statements) - start) // 2) + 1):
         first = statements[start : start + period]
         if not any(_reads_first_item(statement, lengths) for statement in first):
@@ -104,9 +103,9 @@ def _repeat(statements: Sequence[syntax.Stmt], start: int, lengths: Lengths) -> 
 
 
 def _single(statement: syntax.Stmt, lengths: Lengths, counted: Collection[syntax.Expr]) -> _Repeat | None:
-    """The only round over lists of one item; of a branch the loops are inside, as they are of several rounds.
+    """A single iteration over lists of one item; for an ``if``, only its test counts, as loops go inside its branches.
 
-    A function that is defined is no round: it is called elsewhere.
+    A function definition is no iteration: the function is called elsewhere.
     """
     if isinstance(statement, syntax.FunctionDef):
         return None
@@ -128,7 +127,7 @@ def _reads_first_item(statement: syntax.Stmt, lengths: Lengths) -> bool:
 
 
 def _list_of(node: syntax.Node, index: syntax.Expr) -> syntax.Expr | None:
-    """``self.layers`` for ``self.layers[index]``."""
+    """Match an item of a list: ``self.layers`` for ``self.layers[index]``."""
     match node:
         case syntax.Subscript(value, place) if place == index:
             return value
@@ -136,7 +135,7 @@ def _list_of(node: syntax.Node, index: syntax.Expr) -> syntax.Expr | None:
 
 
 def _backwards_of(node: syntax.Node) -> tuple[syntax.Expr, int] | None:
-    """``reversed(skips)`` for an item of it that is the next from the end, and how many items there are."""
+    """Match an item that moves back from the end of a list: ``reversed(skips)``, and the list's length."""
     match node:
         case syntax.Subscript(value, syntax.Hole(name)) if name.startswith(_BACK):
             return syntax.Call(syntax.Name("reversed"), (value,)), int(name.removeprefix(_BACK)) + 1
@@ -146,9 +145,9 @@ def _backwards_of(node: syntax.Node) -> tuple[syntax.Expr, int] | None:
 def _in_round(
     first: Sequence[syntax.Stmt], other: Sequence[syntax.Stmt], number: int
 ) -> tuple[syntax.Stmt, ...] | None:
-    """The first round with `_PLACE` where another round has its number in place of 0; None if more differs.
+    """The first iteration, with `_PLACE` where another iteration has its number instead of 0; None if more differs.
 
-    Where it has a number that is as much lower, there is a hole that says from which number the rounds count down.
+    A number that decreases by as much becomes a hole named after the number from which the iterations count down.
     """
     if len(other) < len(first):
         return None
@@ -175,10 +174,10 @@ def _in_round(
 
 
 def _lists_of(block: Sequence[syntax.Stmt], lengths: Lengths, rounds: int) -> tuple[syntax.Expr, ...]:
-    """What the rounds go through; nothing where a number that counts down is no place in a list that ends with them."""
+    """The lists that are traversed; none if a decreasing number is anything but an index into a list of that length."""
     found: list[syntax.Expr] = []
     placed = 0
-    # What the rounds themselves append to is shorter where the loop begins.
+    # A list to which the iterations append is shorter when the loop begins.
     appended = {
         node.func.value
         for node in syntax.walk(*block)
@@ -196,7 +195,7 @@ def _lists_of(block: Sequence[syntax.Stmt], lengths: Lengths, rounds: int) -> tu
 
 
 def _item_name(of: syntax.Expr) -> str:
-    """``layer`` for an item of ``self.layers``, or of some of them."""
+    """A name for an item: ``layer`` for ``self.layers`` or a part of it."""
     match of:
         case syntax.Call(syntax.Name("reversed"), (whole,)) | syntax.Subscript(whole, syntax.Slice()):
             return _item_name(whole)
@@ -215,7 +214,7 @@ def _loop(repeat: _Repeat, lengths: Lengths, taken: set[str], originals: Mapping
 
     def written(node: syntax.Node) -> syntax.Node:
         back = _backwards_of(node)
-        of = _list_of(node, index) if back is None else back[0]  # the innermost is replaced first: so is the index
+        of = _list_of(node, index) if back is None else back[0]  # inner nodes are replaced first, so the index is, too
         return syntax.Name(names[of]) if of in names else index if node == _PLACE else node
 
     block = tuple(syntax.transformed(statement, written) for statement in repeat.block)
@@ -242,7 +241,7 @@ def _loop(repeat: _Repeat, lengths: Lengths, taken: set[str], originals: Mapping
 def _opened(
     block: tuple[syntax.Stmt, ...], item: str, own: tuple[str, ...], taken: set[str]
 ) -> tuple[syntax.Stmt, ...] | None:
-    """A round in which the parts of an item have names: ``attend(x)`` for ``layer[0](x)``; None if it is read whole."""
+    """Name the parts of an item: ``attend(x)`` for ``layer[0](x)``; None if the item is also read as a whole."""
 
     def named(node: syntax.Node) -> syntax.Node:
         match node:
@@ -260,7 +259,7 @@ def _target(names: Names) -> syntax.Expr:
 
 
 def _free_name(wanted: str, taken: set[str]) -> str:
-    """``layer`` for an item of ``layers``."""
+    """A name that is not taken."""
     while wanted in taken:
         wanted = f"{wanted}_"
     return wanted

@@ -1,4 +1,4 @@
-"""Lengths that can be said in two ways, as the original does, or read off an array: which of them is written."""
+"""Lengths with two source forms, the original's or a read of an array's shape: which one is written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ N = TypeVar("N", bound=syntax.Node)
 
 
 def said_with_names(origin: Origin) -> syntax.Expr | None:
-    """The expression for an origin that names of lengths, and literals of the original's, say; None for others."""
+    """The expression of an origin that consists of named lengths and the original's literals; None for others."""
     leaves = list(leaves_of(origin))
     named = any(isinstance(each, NamedLength) for each in leaves)
     return expression_of(origin, _leaf) if named and all(map(_is_known, leaves)) else None
@@ -23,12 +23,12 @@ def _leaf(origin: Origin) -> syntax.Expr | None:
 
 
 def _is_known(origin: Origin) -> bool:
-    """Whether it stands in the source; a literal without a place is a rule's own."""
+    """Whether an origin is in the source; a literal without a place is a rule's own number."""
     return isinstance(origin, NamedLength) or (isinstance(origin, LiteralAt) and origin.location is not None)
 
 
 def is_said(expression: syntax.Expr) -> bool:
-    """Whether an expression has no number left in it of which the original says something else than the number."""
+    """Whether no number is left in an expression that the original expresses in another way."""
     for node in syntax.walk(expression):
         match node:
             case syntax.Use() | syntax.SaidLength():
@@ -40,7 +40,7 @@ def is_said(expression: syntax.Expr) -> bool:
 
 
 def settled(tree: N) -> N:
-    """A tree whose lengths are said as the original does where all of it is said by now, and read otherwise."""
+    """Write lengths as the original does where that form is complete by now, and as reads of shapes otherwise."""
 
     def of(node: syntax.Node) -> syntax.Node:
         if not isinstance(node, syntax.SaidLength):
@@ -51,12 +51,12 @@ def settled(tree: N) -> N:
 
 
 def without_unread_lengths(statements: tuple[syntax.Stmt, ...], returns: syntax.Expr | None) -> tuple[syntax.Stmt, ...]:
-    """Statements without those that give lengths names which nothing reads."""
+    """Remove statements that name lengths that nothing reads."""
     kept: list[syntax.Stmt] = []
     read = _names_read(returns)
     for statement in reversed(statements):
         if isinstance(statement, syntax.If):
-            # What is read behind it is read behind what stands in it.
+            # What is read after it is read after the statements inside it.
             behind = syntax.Tuple(tuple(map(syntax.Name, sorted(read))))
             body = without_unread_lengths(statement.body, behind)
             orelse = without_unread_lengths(statement.orelse, behind)
@@ -64,13 +64,13 @@ def without_unread_lengths(statements: tuple[syntax.Stmt, ...], returns: syntax.
                 continue
             if (body, orelse) != (statement.body, statement.orelse):
                 statement = syntax.If(statement.test, body, orelse) if body else _negated(statement.test, orelse)
-        given = _named_by(statement)
-        if given and not given & read:
+        named = _named_by(statement)
+        if named and not named & read:
             continue
         if isinstance(statement, syntax.Assign) and isinstance(statement.target, syntax.Name):
             read = read - {statement.target.id} | _names_read(statement.value)
         else:
-            read = read - given | _names_read(statement)
+            read = read - named | _names_read(statement)
         kept.insert(0, statement)
     return tuple(kept)
 
@@ -85,7 +85,7 @@ def _names_read(tree: syntax.Node | None) -> set[str]:
 
 
 def _named_by(statement: syntax.Stmt) -> set[str]:
-    """The names that a statement gives to lengths; none where it does something else."""
+    """The names that a statement assigns to lengths; none where it does something else."""
     match statement:
         case syntax.Assign(target, value) if _is_shape(value):
             return {node.id for node in syntax.walk(target) if isinstance(node, syntax.Name)}

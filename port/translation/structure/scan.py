@@ -1,7 +1,7 @@
-"""A loop as source: a function that does one round, and `jax.lax.scan` of it.
+"""Write a loop as a function for one iteration, and `jax.lax.scan` over it.
 
-Where a round changes the module, `nnx.scan` takes the module along: its parameters as they are, and all else from round
-to round.
+If an iteration changes the module, `nnx.scan` carries the module: its parameters stay constant, all other state goes
+from iteration to iteration.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _MOST_TRIES = 5
 
 
 def ends_of(scan: Scan) -> list[str]:
-    """Names of the values that a round's results are made of."""
+    """The values that an iteration's results are computed from."""
     return [name for expression in (*scan.next, *scan.given) for name in values_in(expression)]
 
 
 def with_inlined_ends(scan: Scan, inline: dict[str, syntax.Expr]) -> Scan:
-    """A loop with expressions in the place of values, in what a round gives."""
-    after, given = (tuple(with_inlined(item, inline) for item in items) for items in (scan.next, scan.given))
-    return replace(scan, next=after, given=given)
+    """Inline values in the results of an iteration."""
+    after, stacked = (tuple(with_inlined(item, inline) for item in items) for items in (scan.next, scan.given))
+    return replace(scan, next=after, given=stacked)
 
 
 def made_of_loop(scan: Scan, rounds: list[Made]) -> Made:
-    """A loop as a statement to be.
+    """Turn a loop into a statement to be written.
 
     Args:
         scan: the loop.
-        rounds: what a round makes.
+        rounds: what one iteration computes.
     """
     own = {value.name for value in (*scan.carried, *scan.sliced)}
     own |= {value.name for item in rounds for value in each_value(item.results)}
@@ -58,13 +58,13 @@ def made_of_loop(scan: Scan, rounds: list[Made]) -> Made:
 def written_loop(
     item: Made, scope: Scope, original: Any, statements: Callable[[Scope], list[syntax.Stmt]]
 ) -> tuple[syntax.Stmt, syntax.Expr]:
-    """The function that does a round, and the expression that calls it.
+    """Write the function of one iteration, and the expression that calls it.
 
     Args:
-        item: the loop; what its results are to be called is noted down in it.
-        scope: of the function around.
-        original: the original's function, which may call the list of what the rounds give by a name.
-        statements: writes what a round does, in a scope.
+        item: the loop; the names of its results are recorded in it.
+        scope: the scope of the enclosing function.
+        original: the original's function, which may have a name for the list that the iterations fill.
+        statements: writes the statements of one iteration in a scope.
     """
     scan, call = item.scan, item.expression
     assert scan is not None
@@ -103,7 +103,7 @@ def _defined(
 
 
 def _lifted(count: int, options: tuple[syntax.Keyword, ...]) -> syntax.Expr:
-    """``nnx.scan``, where the module goes along."""
+    """The ``nnx.scan`` decorator that carries the module."""
     axes = "nnx.Carry, 0" if count == 2 else "nnx.Carry"
     made = code(
         f"nnx.scan(in_axes=(nnx.StateAxes({{nnx.Param: None, ...: nnx.Carry}}), {axes}), out_axes=(nnx.Carry, 0))"
@@ -113,7 +113,7 @@ def _lifted(count: int, options: tuple[syntax.Keyword, ...]) -> syntax.Expr:
 
 
 class _Arguments:
-    """What a round is given: the function's two arguments, and the statements that take them apart."""
+    """The function's two arguments, and the statements that unpack them."""
 
     def __init__(self) -> None:
         self.taken: list[syntax.Parameter] = []
@@ -128,7 +128,7 @@ def _arguments(scan: Scan, call: syntax.Call, scope: Scope, inside: Scope, hints
     afters = [_hint(after, hints) for after in scan.next]
     carried = [after or first or "state" for after, first in zip(afters, firsts, strict=True)]
     sliced = [
-        f"{_called(each, scope) or 'x'}_t" if value.shape else "t"  # the number of a round
+        f"{_called(each, scope) or 'x'}_t" if value.shape else "t"  # the iteration's number
         for each, value in zip(whole, scan.sliced, strict=False)
     ]
     for group, wanted, together in ((scan.carried, carried, "carry"), (scan.sliced, sliced, "inputs")):
@@ -151,17 +151,17 @@ def _several(argument: syntax.Expr) -> tuple[syntax.Expr, ...]:
 
 
 def _called(expression: syntax.Expr, scope: Scope) -> str | None:
-    """What the first array in an expression is called."""
+    """The name of the first array in an expression."""
     for name in values_in(expression):
         known = scope.names.get(name)
         if isinstance(known, syntax.Name):
             return known.id
     held = next((node.attribute for node in syntax.walk(expression) if isinstance(node, syntax.Attr)), "")
-    return held if held.isidentifier() else None  # an item of a list has a number
+    return held if held.isidentifier() else None  # items of a list have numbers
 
 
 def _hint(expression: syntax.Expr, hints: dict[str, str]) -> str | None:
-    """What the original calls a value."""
+    """The original's name for a value."""
     return hints.get(expression.name) if isinstance(expression, syntax.Use) else None
 
 

@@ -1,4 +1,4 @@
-"""Loops through layers, and calls of a Sequential of them, as scans: a function of one layer under ``nnx.scan``."""
+"""Scan over layers: loops over layers, and calls of a Sequential, as a one-layer function under ``nnx.scan``."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from port.translation.structure.written_body import Body
 
 
 class CannotScan(Exception):
-    """A loop that is no scan; says why."""
+    """A loop that cannot be written as a scan; the message says why."""
 
 
-PER_LAYER = "PerLayer"  # of port.nn, as messages name it
+PER_LAYER = "PerLayer"  # of port.nn; messages contain its name
 _OF_NUMBERS = ("ConcretizationTypeError", "TracerBoolConversionError", "TracerIntegerConversionError")
 
 
 def said_of(error: Exception) -> str:
-    """What Flax or JAX raised when a scan was tried, in one line."""
+    """Summarise in one line what Flax or JAX raised when a scan was tried."""
     if any(cls.__name__ in _OF_NUMBERS for cls in type(error).__mro__) or PER_LAYER in str(error):
-        return "its layers differ by a number that decides what they do: a condition, a length or a place needs it"
+        return "its layers differ by a number that controls their code: a condition, a length or an index needs it"
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
@@ -33,15 +33,15 @@ _STEP, _CARRY = "step", "carry"
 
 
 def with_scans(body: Body, stacks: Collection[LayerStack], kinds: Mapping[syntax.Expr, str]) -> Body:
-    """A body that goes through stacks by scanning them.
+    """Replace traversals of stacks by scans.
 
     Args:
-        body: of a function.
-        stacks: those of its class.
-        kinds: how it reads them → the class of their layers.
+        body: a function's body.
+        stacks: the stacks of its class.
+        kinds: how it reads a stack → the class of the stack's layers.
 
     Raises:
-        CannotScan: a loop whose rounds do not each make of some values those of the next.
+        CannotScan: an iteration does not just map some values to those of the next iteration.
     """
     last = () if body.returns is None else (syntax.Return(body.returns),)
     names = names_in(*body.statements, body.returns) | {name.lstrip("*") for name in body.parameters}
@@ -49,8 +49,8 @@ def with_scans(body: Body, stacks: Collection[LayerStack], kinds: Mapping[syntax
     bound = {name.lstrip("*") for name in body.parameters}
     statements = writer.block((*body.statements, *last), bound, set())
     match statements[-1:]:
-        case [syntax.Return(given)]:
-            return replace(body, statements=tuple(statements[:-1]), returns=given, places=())
+        case [syntax.Return(returned)]:
+            return replace(body, statements=tuple(statements[:-1]), returns=returned, places=())
     return replace(body, statements=tuple(statements), places=())
 
 
@@ -59,9 +59,9 @@ class _Writer:
     """Writes the code of one function.
 
     Attributes:
-        stacks: how it reads them → those of its class.
-        kinds: the same → the class of their layers.
-        taken: names that stand for something.
+        stacks: how it reads a stack → the stack.
+        kinds: how it reads a stack → the class of the stack's layers.
+        taken: names that are already in use.
     """
 
     stacks: Mapping[syntax.Expr, LayerStack]
@@ -69,12 +69,12 @@ class _Writer:
     taken: set[str]
 
     def block(self, statements: Sequence[syntax.Stmt], bound: set[str], after: set[str]) -> list[syntax.Stmt]:
-        """Statements with scans.
+        """Write a block with scans.
 
         Args:
-            statements: one after the other.
+            statements: the block's statements.
             bound: names that are bound before them.
-            after: names that are read behind them.
+            after: names that are read after them.
         """
         made: list[syntax.Stmt] = []
         bound = set(bound)
@@ -92,7 +92,7 @@ class _Writer:
             case syntax.For(syntax.Name(layer), syntax.Subscript(held, syntax.Slice(syntax.Const(), None, None))) if (
                 held in self.stacks
             ):
-                # It begins where the stack does: the layers before it are called by themselves.
+                # It starts where the stack does: the layers before it are called separately.
                 *_, definition, rounds = self._loop(statement, self.stacks[held], layer, bound, after)
                 return [definition, rounds]
             case syntax.For():
@@ -109,23 +109,23 @@ class _Writer:
     def _loop(
         self, loop: syntax.For, stack: LayerStack, layer: str, bound: set[str], after: set[str]
     ) -> list[syntax.Stmt]:
-        """A loop as a function and its scan, between loops through the layers that stay."""
+        """Write a loop as a function and its scan, between loops over the layers outside the stack."""
         for node in syntax.walk(*loop.body):
             match node:
                 case syntax.Return() | syntax.Raise() | syntax.MethodDef():
-                    raise CannotScan("a round of the loop may end it")
+                    raise CannotScan("an iteration may end the loop")
                 case syntax.ExprStmt():
-                    raise CannotScan(f"a round does more than make values: {syntax.source(node)}")
+                    raise CannotScan(f"an iteration has a side effect: {syntax.source(node)}")
                 case syntax.Assign(target) if not _binds_names(target):
-                    raise CannotScan(f"a round changes something: {syntax.source(node)}")
+                    raise CannotScan(f"an iteration changes an object: {syntax.source(node)}")
         read = live_in(loop.body)
         carried = [name for name in assigned(loop.body) if name in read or name in after]
         if layer in after:
-            raise CannotScan(f"the last layer is read behind the loop, as {layer}")
+            raise CannotScan(f"the last layer is read after the loop, as {layer}")
         if not carried:
-            raise CannotScan("its rounds make nothing")
+            raise CannotScan("its iterations compute nothing")
         if lost := [name for name in carried if name not in bound]:
-            raise CannotScan(f"{', '.join(lost)} is there behind the first round alone")
+            raise CannotScan(f"{', '.join(lost)} is only defined after the first iteration")
         *inner, last = inside = self.block(loop.body, bound | {layer}, after | {*carried})
         if len(carried) == 1 and isinstance(last, syntax.Assign) and last.target == syntax.Name(carried[0]):
             body = (*inner, syntax.Return(last.value))
@@ -139,20 +139,20 @@ class _Writer:
         return [*made, scan.definition, rounds, *([others] if stack.after else [])]
 
     def _calls(self, statement: syntax.Stmt) -> list[syntax.Stmt]:
-        """A statement whose calls of a Sequential are scans."""
+        """Replace a statement's calls of a Sequential by scans."""
         definitions: list[syntax.Stmt] = []
         scans: dict[str, _Scan] = {}
 
         def scanned(node: syntax.Node) -> syntax.Node:
             match node:
-                case syntax.Call(held, (given,), ()) if held in self.stacks:
+                case syntax.Call(held, (argument,), ()) if held in self.stacks:
                     stack = self.stacks[held]
                     kind = self.kinds[held]
                     if kind not in scans:
                         scans[kind] = self._scan(stack, "layer", ["x"], (syntax.Return(code("layer(x)")),))
                         definitions.append(scans[kind].definition)
-                    given = _one_by_one(held, range(stack.before), given)
-                    return _one_by_one(held, range(-stack.after, 0), scans[kind].of(stack, given))
+                    argument = _one_by_one(held, range(stack.before), argument)
+                    return _one_by_one(held, range(-stack.after, 0), scans[kind].of(stack, argument))
             return node
 
         if isinstance(statement, syntax.If):
@@ -184,22 +184,22 @@ class _Scan:
 
     definition: syntax.FunctionDef
 
-    def of(self, stack: LayerStack, given: syntax.Expr) -> syntax.Expr:
+    def of(self, stack: LayerStack, values: syntax.Expr) -> syntax.Expr:
         """The scan of values through a stack."""
-        return syntax.Call(syntax.Name(self.definition.name), (stack.run, given))
+        return syntax.Call(syntax.Name(self.definition.name), (stack.run, values))
 
 
 def _part(held: syntax.Expr, first: int | None, last: int | None) -> syntax.Expr:
-    """``self.layers[:1]``: some layers of a list."""
+    """Some layers of a list: ``self.layers[:1]``."""
     lower, upper = (None if place is None else syntax.Const(place) for place in (first, last))
     return syntax.Subscript(held, syntax.Slice(lower, upper))
 
 
-def _one_by_one(held: syntax.Expr, places: Sequence[int], given: syntax.Expr) -> syntax.Expr:
-    """``self.layers[1](self.layers[0](x))``."""
+def _one_by_one(held: syntax.Expr, places: Sequence[int], argument: syntax.Expr) -> syntax.Expr:
+    """Call layers one by one: ``self.layers[1](self.layers[0](x))``."""
     for place in places:
-        given = syntax.Call(syntax.Subscript(held, literal(place)), (given,))
-    return given
+        argument = syntax.Call(syntax.Subscript(held, literal(place)), (argument,))
+    return argument
 
 
 def _numbered(name: str) -> Iterator[str]:

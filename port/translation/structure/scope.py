@@ -1,4 +1,4 @@
-"""What the values of a body are called at each of its statements, and how what its module holds is reached."""
+"""Names of a body's values at each of its statements, and access paths to what its module holds."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from port.translation.structure.unreachable import Unreachable
 
 
 class Scope(LengthScope):
-    """The names, while a body is written from top to bottom.
+    """The names of values while a body is written from top to bottom.
 
     Attributes:
-        parameters: the function's, with their stars, and how each is called.
+        parameters: the function's parameters, with their stars → their expressions.
         used_parameters: those that were read so far.
-        number: of the statement that is written.
-        last_use: of a value → the number of the last statement that reads it.
+        number: the number of the current statement.
+        last_use: value → number of the last statement that reads it.
     """
 
     def __init__(self, call: Call, lowered: LoweredGraph, tree: ModuleTree, functions: Collection[str] = ()) -> None:
         self.call, self.lowered, self.tree = call, lowered, tree
         super().__init__(self._original())
         self.functions = frozenset(functions)  # names of the source's functions, which no variable may hide
-        self.names: dict[str, syntax.Expr] = {}  # of a value → how it is called now
+        self.names: dict[str, syntax.Expr] = {}  # value → its current name
         self.bound: dict[str, str] = {}  # a variable → the value that it holds
         self.last_use: dict[str, int] = {}
         self.used_parameters: list[str] = []
@@ -48,15 +48,15 @@ class Scope(LengthScope):
         self.parameters = self._parameters()
         self.number = 0
         self.keeping_lengths = False
-        self.outside: set[str] = set()  # values of the function around this one
-        self.kept: set[str] = set()  # variables of that one, which this one reads
+        self.outside: set[str] = set()  # values of the enclosing function
+        self.kept: set[str] = set()  # variables of that function that this one reads
         self.read_outside: set[str] = set()
 
     def function(self, kept: set[str]) -> Scope:
-        """The scope of a function inside this one, which reads some of its variables.
+        """The scope of a nested function that reads some of this function's variables.
 
         Args:
-            kept: variables that the inner function gives nothing to.
+            kept: variables that the nested function does not assign.
         """
         inner = copy.copy(self)
         inner.names, inner.bound, inner.last_use = dict(self.names), dict(self.bound), {}
@@ -69,7 +69,7 @@ class Scope(LengthScope):
         return inner
 
     def called(self, wanted: str, value: str) -> syntax.Name:
-        """A variable for a value that a function is given, or for a function: called as wanted, or so with a number."""
+        """Bind a value or function to a variable with the wanted name, numbered if that is taken."""
         name, count = wanted, 2
         while not self._is_free(name, value):
             name, count = f"{wanted}{count}", count + 1
@@ -78,12 +78,12 @@ class Scope(LengthScope):
         return syntax.Name(name)
 
     def count_uses(self, made: list[Made], ends: list[str], *, keeping_lengths: bool = False) -> None:
-        """Take note of who reads what last.
+        """Record the last use of every value.
 
         Args:
             made: the statements.
-            ends: the values that what is given is made of.
-            keeping_lengths: whether the first array that shows a length counts as read wherever the length is.
+            ends: the values that the results are computed from.
+            keeping_lengths: whether reading a length also counts as a use of the first array that has it.
         """
         self.keeping_lengths = self.keeping_lengths or keeping_lengths
         read = [(number, name) for number, item in enumerate(made) for name in item.reads]
@@ -99,23 +99,23 @@ class Scope(LengthScope):
                         self.last_use[shown] = number
 
     def _parameters(self) -> dict[str, syntax.Expr]:
-        """The parameters; what they hold is called by them."""
+        """The parameters, which are the names of the values passed for them."""
         signature = inspect.signature(self._original())
         found: dict[str, syntax.Expr] = {}
-        for name, given in self.call.parameters.items():
+        for name, value in self.call.parameters.items():
             kind = signature.parameters[name].kind if name in signature.parameters else None
             stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(kind, "")  # type: ignore[call-overload]
             own = own_name(name)
-            self._bind_tree(f"{stars}{name}", syntax.Name(own), given)
+            self._bind_tree(f"{stars}{name}", syntax.Name(own), value)
             found[f"{stars}{name}"] = syntax.Name(own)
         return found
 
     def _original(self) -> Any:
-        """The function of the original's that the parameters are of."""
+        """The original's function to which the parameters belong."""
         return self.call.function
 
-    def _bind_tree(self, parameter: str, expression: syntax.Expr, given: Any) -> None:
-        match given:
+    def _bind_tree(self, parameter: str, expression: syntax.Expr, value: Any) -> None:
+        match value:
             case syntax.Use(name):
                 if name not in self.names and name in self.lowered.values:
                     self.names[name] = expression
@@ -123,33 +123,33 @@ class Scope(LengthScope):
                     if isinstance(expression, syntax.Name):
                         self.bound[expression.id] = name
             case dict():
-                for key, item in given.items():
+                for key, item in value.items():
                     self._bind_tree(parameter, syntax.Subscript(expression, literal(key)), item)
             case tuple() | list():
-                for number, item in enumerate(given):
+                for number, item in enumerate(value):
                     self._bind_tree(parameter, syntax.Subscript(expression, syntax.Const(number)), item)
 
     def resolved(self, expression: syntax.Expr) -> syntax.Expr:
-        """An expression with the names that the values have at this moment."""
+        """Resolve an expression with the current names of its values."""
         known = with_shapes_read(expression, self._array_called, self.lengths.of_origin, self._held)
         said = syntax.transformed(known, self._said_length)
         shorter = with_plain_axes(merged_subscripts(with_bracketed_axes(said, self._rank)))
         shorter = with_whole_shapes(shorter, self._rank_of)
         made = syntax.transformed(renamed(shorter, self._name_of), item_taken)
         made = with_whole_shapes(made, self._rank_of, self.lengths.count_in)
-        # What ``*args`` gathers is a tuple, and is handed on as a list.
+        # ``*args`` is a tuple, and is passed on as a list.
         lists, tuples = (
             {
-                own_name(name.lstrip("*")): len(given)
-                for name, given in self.call.parameters.items()
-                if isinstance(given, kind)
+                own_name(name.lstrip("*")): len(value)
+                for name, value in self.call.parameters.items()
+                if isinstance(value, kind)
             }
             for kind in (list | tuple, tuple)
         )
         return with_whole_lists(made, lists, tuples)
 
     def _array_called(self, variable: str) -> tuple[Value, Layout] | None:
-        """The array that a variable holds, and how its axes lie; not one of a parameter that nothing has read yet."""
+        """The array that a variable holds, and its layout; None for a parameter that was not read yet."""
         value = self.lowered.values.get(self.bound.get(variable, ""))
         parameter = None if value is None else self.parameter_of.get(value.name)
         if value is None or value.shape is None or (parameter is not None and parameter not in self.used_parameters):
@@ -157,7 +157,7 @@ class Scope(LengthScope):
         return value, self.lowered.layouts[value]
 
     def _rank_of(self, array: syntax.Expr) -> int | None:
-        """How many axes an array has: a value, what a variable holds, or what a module does."""
+        """The number of axes of a value, a variable or a module's attribute."""
         match array:
             case syntax.Use(name):
                 return self._rank(name)
@@ -183,7 +183,7 @@ class Scope(LengthScope):
         if value is not None and value.shape is None:
             return self._length(value)
         if name not in self.names:
-            raise Unreachable(self.call.key, f"reads a value that it is not given: {name}")
+            raise Unreachable(self.call.key, f"reads a value that is not passed to it: {name}")
         self._note_parameter(name)
         return self.names[name]
 
@@ -195,7 +195,7 @@ class Scope(LengthScope):
             self.used_parameters.append(parameter)
 
     def aliases(self, item: Made) -> list[syntax.Stmt]:
-        """``identity = x`` where the original reads ``identity`` and the value is called ``x``."""
+        """Write ``identity = x`` where the original reads ``identity`` and the value's name is ``x``."""
         if item.statement is None:
             return []
         found: list[syntax.Stmt] = []
@@ -211,7 +211,7 @@ class Scope(LengthScope):
         return found
 
     def set_aside(self, item: Made) -> list[syntax.Stmt]:
-        """``residual = x`` where the original calls so what ``x`` was, before ``x`` is something else."""
+        """Write ``residual = x`` where the original does, before ``x`` is reassigned."""
         found: list[syntax.Stmt] = []
         for value, wanted in item.names.items():
             before = self.bound.get(wanted)
@@ -229,7 +229,7 @@ class Scope(LengthScope):
         return found
 
     def targets(self, item: Made) -> syntax.Expr | None:
-        """The variables that a statement's results go to; None if nobody reads any."""
+        """The variables that receive a statement's results; None if none is read."""
 
         def target(tree: Any) -> syntax.Expr:
             match tree:
@@ -256,11 +256,11 @@ class Scope(LengthScope):
             return None
         results = item.results
         if isinstance(results, dict):
-            raise Unreachable(self.call.key, "a dict is given by a module inside")
+            raise Unreachable(self.call.key, "a module inside returns a dict")
         return target(results[0] if isinstance(results, tuple) and len(results) == 1 else results)
 
     def _written_into(self, expression: syntax.Expr) -> str:
-        """What the array is called of which a part is given other values; empty for other expressions."""
+        """The name of the array that an ``.at[…].set(…)`` updates; empty for other expressions."""
         match expression:
             case syntax.Call(syntax.Attribute(syntax.Subscript(syntax.Attribute(syntax.Use(name), "at"), _), "set")):
                 called = self.names.get(name)
@@ -278,7 +278,7 @@ class Scope(LengthScope):
         return self.last_use.get(holder, -1) <= self.number
 
     def _parts_of(self, name: str) -> list[str]:
-        """The values that are items of the tree that a variable holds."""
+        """The values that are items of a tree in a variable."""
         return [value for value, called in self.names.items() if is_item_of(called, name)]
 
     def _bind(self, name: str, value: str) -> None:
@@ -288,7 +288,7 @@ class Scope(LengthScope):
         self.names[value] = syntax.Name(name)
 
     def _unbind(self, name: str, value: str = "") -> None:
-        """A variable is given something else: a value, or a length."""
+        """Unbind a variable that is reassigned, to a value or a length."""
         for part in self._parts_of(name):
             del self.names[part]
         before = self.bound.pop(name, None)

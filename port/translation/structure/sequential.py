@@ -1,4 +1,4 @@
-"""A torch.nn.Sequential's call as the list of what it calls, one after the other."""
+"""A torch.nn.Sequential's call as the list of its elements."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ IDENTITY = "jax.nn.identity"
 
 
 def elements(call: ModuleCall, tree: ModuleTree, bodies: Bodies) -> dict[str, syntax.Expr | None]:
-    """What a Sequential's children are called as: names of children → a function, or None for the child itself.
+    """The elements of a Sequential: child name → a function, or None for the child itself.
 
     Raises:
-        Unreachable: it is no plain chain of one array.
+        Unreachable: it is not a plain chain with one array.
     """
     names = list(tree.modules[call.path]._modules)
     found: dict[str, syntax.Expr | None] = dict.fromkeys(names, code(IDENTITY))
-    given = [value for value in call.parameters.values() if isinstance(value, syntax.Use)]
-    if len(given) != 1 or len(call.parameters) != 1:
+    arrays = [value for value in call.parameters.values() if isinstance(value, syntax.Use)]
+    if len(arrays) != 1 or len(call.parameters) != 1:
         raise Unreachable(call.path, "is called with more than one array")
-    before = given[0]
+    before = arrays[0]
     for item in call.items:
         before, name, element = _element(call, item, before, tree, bodies)
         if name not in names or found[name] is None:
             raise Unreachable(call.path, "does something between its children")
         found[name] = element
     if call.results != before:
-        raise Unreachable(call.path, "gives something else than its last child")
+        raise Unreachable(call.path, "returns something other than its last child's output")
     return found
 
 
 def _element(
     call: ModuleCall, item: Any, before: syntax.Use, tree: ModuleTree, bodies: Bodies
 ) -> tuple[syntax.Use, str, syntax.Expr | None]:
-    """What comes out of one child, its name, and what it is called as."""
+    """One element: its output, the child's name, and the function that replaces the child (or None)."""
     if isinstance(item, Repeated):
-        raise Unreachable(call.path, "calls a child again and again")
+        raise Unreachable(call.path, "calls a child in a loop")
     if isinstance(item, FunctionCall):
         raise Unreachable(call.path, "does something between its children")
     if isinstance(item, Assignment):
@@ -53,9 +53,9 @@ def _element(
             raise Unreachable(call.path, "does something between its children")
         element = None if _calls_held(item.expression) else as_function(item.expression, before)
         return ref(results[0]), _child(call.path, item.path), element
-    given = [value for value in item.parameters.values() if isinstance(value, syntax.Expr) and values_in(value)]
-    if not isinstance(item.results, syntax.Use) or given != [before]:
-        raise Unreachable(call.path, "its children take or give more than one array")
+    arrays = [value for value in item.parameters.values() if isinstance(value, syntax.Expr) and values_in(value)]
+    if not isinstance(item.results, syntax.Use) or arrays != [before]:
+        raise Unreachable(call.path, "its children take or return more than one array")
     name = _child(call.path, item.path)
     if _is_stateless(tree.modules[item.path]):
         return item.results, name, _inline(call, item, before)
@@ -65,15 +65,15 @@ def _element(
 
 
 def as_function(expression: syntax.Expr, argument: syntax.Use) -> syntax.Expr:
-    """A function of one array: its name, a partial of it, or a lambda."""
+    """A function of one array: its name, a partial, or a lambda."""
     match expression:
-        case syntax.Call(func, (given,), keywords) if given == argument and not values_in(*keywords):
+        case syntax.Call(func, (value,), keywords) if value == argument and not values_in(*keywords):
             return func if not keywords else syntax.Call(syntax.Name("partial"), (func,), keywords)
     return syntax.Lambda(("x",), renamed(expression, lambda node: syntax.Name("x") if node == argument else node))
 
 
 def _inline(call: ModuleCall, item: ModuleCall, before: syntax.Use) -> syntax.Expr:
-    """A child that holds nothing, written out."""
+    """Inline a child without parameters."""
     expression: syntax.Expr = item.results
     for step in reversed(item.items):
         if not isinstance(step, Assignment) or len(step.results) != 1:

@@ -1,4 +1,4 @@
-"""Bodies whose lengths are said in one way."""
+"""Choose one form for each length in a body."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from port.translation.structure.written_body import Body
 
 
 def with_lengths_settled(body: Body, read: Collection[str] = ()) -> Body:
-    """A body whose lengths are said in one way, and that names those alone that it reads.
+    """Choose one form for each length of a body, and name only lengths that are read.
 
     Args:
-        body: as it was written.
-        read: names that are read beside, as by conditions that it will stand behind.
+        body: the body as it was written.
+        read: names that are also read elsewhere, such as by conditions around it.
     """
     returns = None if body.returns is None else settled(body.returns)
     every = tuple(map(settled, body.statements))

@@ -1,4 +1,4 @@
-"""Numbers that the original works out from a tensor's length, where a variable of the written code has that length."""
+"""Numbers that the original computes from a tensor's length, as reads of a variable's shape."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from port.translation.ir.origin import AttributeOf, LengthOf, LiteralAt, NamedLe
 from port.translation.ir.origin_expression import leaves_of, value_of, with_leaves
 
 Arrays = Callable[[str], tuple[Value, Layout] | None]
-"""What a variable holds at this moment, if that is an array, and how its axes lie."""
+"""The array that a variable currently holds, and its layout; None if it holds none."""
 Named = Callable[[LengthOf], NamedLength | None]
-"""The variable that a length is the value of, if there is one."""
+"""The variable that holds a length; None if there is none."""
 Held = Callable[[AttributeOf], Any]
-"""What a module of the original's holds."""
+"""The value of an attribute of one of the original's modules."""
 
 
 def with_shapes_read(
     expression: syntax.Expr, arrays: Arrays, named: Named = lambda _: None, held: Held = lambda _: None
 ) -> syntax.Expr:
-    """An expression whose numbers know where the written code can read them off: ``k.shape[-1]`` for ``k.size(-1)``.
+    """Let numbers know which shape they can be read from in the written code: ``k.shape[-1]`` for ``k.size(-1)``.
 
     Args:
-        expression: with its origins.
-        arrays: by the variables' names.
-        named: lengths that are variables.
-        held: the attributes that stand beside lengths.
+        expression: with the origins of its numbers.
+        arrays: the arrays that variables hold.
+        named: the lengths that variables hold.
+        held: the values of attributes that occur together with lengths.
     """
     return syntax.transformed(expression, partial(_known, arrays=arrays, named=named, held=held))
 
@@ -48,14 +48,14 @@ def _known(node: syntax.Node, arrays: Arrays, named: Named, held: Held) -> synta
     for each in leaves:
         if isinstance(each, AttributeOf) and isinstance(value := held(each), int | float):
             numbers[each] = LiteralAt(value)
-    # A variable may have another array's name: what is read off it has to give the same number.
+    # A variable may have another array's name: the read has to yield the same number.
     if not is_same(value_of(with_leaves(node.origin, lambda each: numbers.get(each, each))), node.value):
         return node
     return replace(node, origin=with_leaves(node.origin, lambda each: read[each][0] if each in read else each))
 
 
 def _read(origin: Origin, arrays: Arrays, named: Named) -> tuple[ShapeRead | NamedLength, int] | None:
-    """How a length is read, and what it is; None where no variable has it, or it is free."""
+    """How a length is read, and its value; None where no variable has it, or where it is symbolic."""
     if not isinstance(origin, LengthOf):
         return None
     known = named(origin)

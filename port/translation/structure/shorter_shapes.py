@@ -1,4 +1,4 @@
-"""Lengths that follow one another in fewer words: ``*x.shape[:2]`` for ``x.shape[0], x.shape[1]``."""
+"""Shorten consecutive lengths: ``*x.shape[:2]`` for ``x.shape[0], x.shape[1]``."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from port.translation.ir import syntax
 from port.translation.ir.expr import code
 
 Rank = Callable[[syntax.Expr], int | None]
-"""How many axes an array has; None where that is not known."""
+"""The number of axes of an array; None if unknown."""
 Count = Callable[[str], int | None]
-"""How many lengths a variable holds; None for one that holds no list of them."""
+"""The number of lengths in a variable; None for one that holds no list of lengths."""
 
 
 def with_whole_shapes(expression: syntax.Expr, rank: Rank, count: Count = lambda _: None) -> syntax.Expr:
-    """``y.reshape(*x.shape[:2], 8)`` for ``y.reshape(x.shape[0], x.shape[1], 8)``; a slice alone where that is all."""
+    """Write ``y.reshape(*x.shape[:2], 8)`` for ``y.reshape(x.shape[0], x.shape[1], 8)``, or the slice alone."""
 
     def of(node: syntax.Node) -> syntax.Node:
         match node:
@@ -30,7 +30,7 @@ def with_whole_shapes(expression: syntax.Expr, rank: Rank, count: Count = lambda
 
 
 def _shorter(items: tuple[syntax.Expr, ...], rank: Rank, count: Count) -> tuple[syntax.Expr, ...]:
-    """Items of a list of lengths, those that follow one another in one array's shape as a slice of that."""
+    """Shorten consecutive lengths of one array's shape in a list of items."""
     made: list[syntax.Expr] = []
     place = 0
     while place < len(items):
@@ -41,7 +41,7 @@ def _shorter(items: tuple[syntax.Expr, ...], rank: Rank, count: Count) -> tuple[
 
 
 def _run(items: tuple[syntax.Expr, ...], rank: Rank, count: Count) -> tuple[int, syntax.Expr] | None:
-    """How many items from the first on are lengths of one array that follow one another, and the slice of its shape."""
+    """The number of leading items that are consecutive lengths of one array, and the slice of its shape."""
     known = _read(items[0])
     if known is None:
         return None
@@ -52,7 +52,7 @@ def _run(items: tuple[syntax.Expr, ...], rank: Rank, count: Count) -> tuple[int,
         case syntax.Name(name):
             axes = count(name)
             if axes is None:
-                return None  # an item of something else
+                return None  # an item of another kind of list
     found = 1
     while found < len(items) and (read := _read(items[found])) is not None and read[0] == lengths:
         axis = read[1] + (axes or 0) if read[1] < 0 else read[1]
@@ -66,7 +66,7 @@ def _run(items: tuple[syntax.Expr, ...], rank: Rank, count: Count) -> tuple[int,
 
 
 def _read(item: syntax.Expr) -> tuple[syntax.Expr, int] | None:
-    """The shape, or the list, of which a length is read, and its place there."""
+    """The shape or list that a length is read from, and its index."""
     match item:
         case syntax.Subscript(syntax.Attribute(_, "shape") | syntax.Name() as lengths, syntax.Const(int(axis))):
             return lengths, axis

@@ -1,4 +1,4 @@
-"""The original's source: which statement a line belongs to, what it assigns to, and what its names were before."""
+"""The original's source: the statement at a line, its targets, and aliases of its names."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class Statement:
     """A simple statement of the original.
 
     Attributes:
-        place: the file and its first line.
-        targets: the names that it assigns to, as a tree of tuples; None for what is no name.
-        names: those that stand in it.
-        in_loop: whether it is repeated.
-        aliases: in its function, name → the names that it is another name of (``identity = x``).
-        comments: the lines of comment right above it.
+        place: its file and first line.
+        targets: the names that it assigns, as a tree of tuples; None where a target is no name.
+        names: the names in it.
+        in_loop: whether it is in a loop.
+        aliases: in its function, name → the name that it is an alias of (``identity = x``).
+        comments: the comment lines right above it.
         text: its source.
-        taken: the keys and attributes that it takes of a call's result: ``x = f(y)["a"]``.
-        parts: in its function, the names of parts of what a name stands for: ``hidden = outputs[0]``.
-        is_of_parts: whether it gives several names what is worked out for each: ``q, k = self.q(x), self.k(x)``.
+        taken: the keys and attributes that it takes from a call's result: ``x = f(y)["a"]``.
+        parts: in its function, the names of parts of other names' values: ``hidden = outputs[0]``.
+        is_of_parts: whether it assigns separately computed values to several names: ``q, k = self.q(x), self.k(x)``.
     """
 
     place: SourceLocation
@@ -41,16 +41,16 @@ class Statement:
 
 
 def statement_at(place: SourceLocation | None) -> Statement | None:
-    """The statement that a line is in; None where there is none, or no source."""
+    """The statement that contains a line; None where there is none, or no source."""
     return None if place is None else _statements(place.file).get(place.line)
 
 
 def outer_statements(place: SourceLocation | None, function: Any = None) -> tuple[Statement, ...]:
-    """The statements that call the functions which a line is in, the innermost first; the last is of a ``forward``.
+    """The statements whose calls lead to a line, innermost first; the last one is in a ``forward``.
 
     Args:
-        place: of the line.
-        function: of which the last one is otherwise; nothing of what calls that one.
+        place: the line.
+        function: if not None, the statements stop inside this function.
     """
     lines = () if place is None else (place, *place.around)
     if function is not None:
@@ -81,7 +81,7 @@ def _statements(file: str) -> dict[int, Statement]:
 
 
 def _gives_a_function(function: ast.FunctionDef) -> bool:
-    """Whether a function gives one that is defined within it: what is called for its arguments is not what it gives."""
+    """Whether a function returns one that it defines: a call of it does not compute what the name says."""
     within = {node.name for node in function.body if isinstance(node, ast.FunctionDef)}
     returned = [node.value for node in function.body if isinstance(node, ast.Return)]
     return bool(returned) and all(isinstance(each, ast.Name) and each.id in within for each in returned)
@@ -101,7 +101,7 @@ def _collect(
         repeats = in_loop or isinstance(child, ast.For | ast.While)
         if isinstance(child, ast.stmt):
             simple = not hasattr(child, "body")
-            # Of a compound statement only its head is its own.
+            # Only the head of a compound statement belongs to it.
             last = (child.end_lineno or child.lineno) if simple else child.body[0].lineno - 1  # type: ignore[attr-defined]
             statement = Statement(
                 SourceLocation(file, child.lineno),
@@ -122,7 +122,7 @@ def _collect(
 
 def _targets(node: ast.AST) -> Any:
     if any(isinstance(inner, ast.Lambda) for inner in ast.walk(node)):
-        return None  # what it does is given to the lambda's caller
+        return None  # the results go to the lambda's caller
     match node:
         case ast.Assign(targets=[target]):
             return _names(target)
@@ -156,13 +156,13 @@ def _names(target: ast.expr) -> Any:
         case ast.Subscript(slice=ast.Constant(value=str() as key)) if key.isidentifier():
             return key  # an item of a dict
         case ast.Subscript(value=ast.Name(id=name)):
-            return name  # a part of it is written to: in JAX the whole is made anew
+            return name  # part of it is overwritten: JAX creates a new array
     return None
 
 
 @dataclass(frozen=True)
 class _Names:
-    """What a function calls by other names: see `Statement`."""
+    """Aliases and parts of names in a function (see `Statement`)."""
 
     aliases: dict[str, str] = field(default_factory=dict)
     parts: dict[tuple[str, tuple[Any, ...]], str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a module does in training and what it does in evaluation, as one body."""
+"""Merge what a module does in training and in evaluation into one body."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from port.translation.structure.written_body import Body
 N = TypeVar("N", bound=syntax.Node)
 
 _MODE = "deterministic"
-"""What Flax's ``train()`` and ``eval()`` set."""
+"""The attribute that Flax's ``train()`` and ``eval()`` set."""
 
 
 def merged(training: Body, evaluation: Body, idle: Collection[syntax.Expr] = ()) -> Body:
-    """One body: what only one mode does stands behind ``if not self.deterministic``.
+    """Merge two bodies; what only one mode does goes behind ``if not self.deterministic``.
 
     Args:
         training: the body in training.
         evaluation: the body in evaluation.
-        idle: modules and methods that give what they are given, in evaluation: ``self.drop_path``.
+        idle: modules and methods that return their input in evaluation: ``self.drop_path``.
     """
     if _same(training, evaluation) or _same_but_for_idle(training, evaluation, _Idle(idle)):
         return training
@@ -37,22 +37,22 @@ def merged(training: Body, evaluation: Body, idle: Collection[syntax.Expr] = ())
         statements += _guarded(training.statements[i:j], evaluation.statements[k:end], _Idle(idle))
     returns = evaluation.returns
     if training.returns != evaluation.returns:
-        given = syntax.Return(training.returns if training.returns is not None else syntax.Const(None))
+        returned = syntax.Return(training.returns if training.returns is not None else syntax.Const(None))
         last = statements[-1] if statements else None
         if isinstance(last, syntax.If) and last.test == _test(False) and not last.orelse:
-            statements[-1] = replace(last, body=(*last.body, given))
+            statements[-1] = replace(last, body=(*last.body, returned))
         else:
-            statements.append(syntax.If(_test(False), (given,)))
+            statements.append(syntax.If(_test(False), (returned,)))
     return Body(parameters, tuple(statements), returns, modes=True)
 
 
 def with_modes_apart(body: Body) -> Body | None:
-    """The same with one branch for each mode, from where they part first to where they do last.
+    """Separate the modes: one branch per mode, from the first difference to the last.
 
-    None where they part once, or never.
+    None where there is at most one difference.
 
     Args:
-        body: of both modes.
+        body: the merged body of both modes.
     """
     places = [
         place
@@ -75,7 +75,7 @@ def _is_of_mode(statement: syntax.Stmt) -> bool:
 
 
 def _of_modes(statement: syntax.Stmt) -> tuple[tuple[syntax.Stmt, ...], tuple[syntax.Stmt, ...]]:
-    """What training does of a statement, and what evaluation does."""
+    """A statement's parts in training and in evaluation."""
     if not isinstance(statement, syntax.If) or not _is_of_mode(statement):
         return (statement,), (statement,)
     branches = (statement.body, statement.orelse)
@@ -105,7 +105,7 @@ def _same(one: Body, other: Body) -> bool:
 
 
 def _same_but_for_idle(training: Body, evaluation: Body, idle: _Idle) -> bool:
-    """Whether they are the same once the calls that do nothing in evaluation are taken out."""
+    """Whether the bodies are equal once calls that do nothing in evaluation are removed."""
     kept = tuple(idle.without(statement) for statement in training.statements if not idle.is_all(statement))
     stripped = Body(training.parameters, kept, training.returns and idle.without(training.returns))
     return _same(stripped, evaluation)
@@ -113,23 +113,23 @@ def _same_but_for_idle(training: Body, evaluation: Body, idle: _Idle) -> bool:
 
 @dataclass(frozen=True)
 class _Idle:
-    """Calls that do nothing in evaluation: of dropouts, and of others.
+    """Calls that do nothing in evaluation: dropouts and others.
 
     Attributes:
-        others: what is called.
+        others: callees other than dropouts.
     """
 
     others: Collection[syntax.Expr] = ()
 
     def is_all(self, statement: syntax.Stmt) -> bool:
-        """``x = self.dropout(x)``."""
+        """Whether a statement is just such a call: ``x = self.dropout(x)``."""
         match statement:
             case syntax.Assign(syntax.Name() as name, syntax.Call() as call) if self._is_call(call):
                 return call.args[0] == name
         return False
 
     def without(self, tree: N) -> N:
-        """A tree without such calls."""
+        """Remove such calls from a tree."""
         if isinstance(tree, syntax.FunctionDef):
             tree = replace(tree, body=tuple(statement for statement in tree.body if not self.is_all(statement)))
         tree = syntax.with_parts(tree, self.without)

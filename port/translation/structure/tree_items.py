@@ -1,4 +1,4 @@
-"""Items of the trees that variables hold: ``outputs[\"scores\"]``."""
+"""Items of trees in variables: ``outputs["scores"]``."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from port.translation.ir import syntax
 
 
 def item_taken(node: syntax.Node) -> syntax.Node:
-    """``outputs["scores"]`` for the item of a tree."""
+    """Write an item of a tree: ``outputs["scores"]``."""
     return syntax.Subscript(node.tree, node.key) if isinstance(node, syntax.Item) else node
 
 
 def is_item_of(expression: syntax.Expr, name: str) -> bool:
-    """Whether an expression is an item of what a variable holds, or an item of that."""
+    """Whether an expression is an item, at any depth, of a variable's value."""
     is_item = isinstance(expression, syntax.Subscript)
     while isinstance(expression, syntax.Subscript):
         expression = expression.value
@@ -19,5 +19,5 @@ def is_item_of(expression: syntax.Expr, name: str) -> bool:
 
 
 def is_called(expression: syntax.Expr | None, name: str) -> bool:
-    """Whether an expression is a variable's name."""
+    """Whether an expression is the variable of that name."""
     return expression == syntax.Name(name)

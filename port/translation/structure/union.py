@@ -1,4 +1,4 @@
-"""One program of several constructions of a model: with what only some of them use, classes and branches."""
+"""Merge programs of several constructions of a model, with the classes and branches that only some of them use."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from port.translation.structure.program import Program
 
 
 def united(program: Program, others: Sequence[Program]) -> Program:
-    """A program with what others have, whose constructors are the original's own as well.
+    """Add to a program what others have; all have constructors translated from source.
 
-    What several have under one name, it has as the first: whether that is the same is seen in the source.
+    Definitions with the same name count as equal, as they come from the same source.
 
     Args:
-        program: of the model.
-        others: of what other constructions of the original make.
+        program: the model's program.
+        others: programs of other constructions of the original.
     """
     for other in (part for each in others for part in each.parts):
         known = program.names
@@ -51,7 +51,7 @@ def _filled(made: FoldedClass, other: Program) -> FoldedClass:
         for function in made.kept.functions
     ]
     known = {function.name for function in functions}
-    # A method that only the other's branches call.
+    # Methods that only the other program's branches call.
     functions += [function for name, function in theirs.items() if name not in known]
     return replace(made, kept=replace(made.kept, functions=tuple(functions)))
 

@@ -1,4 +1,4 @@
-"""Several results of one step as a person takes them: ``values, indices = lax.top_k(x, 2)``."""
+"""Assign several results of one statement in readable form: ``values, indices = lax.top_k(x, 2)``."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from port.translation.ir.expr import dotted, names_in
 
 _UNREAD = syntax.Name("_")
 _RESULTS = {"lax.top_k": 2}
-"""Functions that give a tuple of results, and how many: those that an operator's expression takes one by one."""
+"""Functions that return a tuple of results → how many, for operators whose expression reads them one by one."""
 _GLANCE = 60
-"""Letters of a statement for several results that a person reads at one glance."""
+"""The longest statement, in characters, that assigns several results at once."""
 
 
 def assigned(target: syntax.Expr, value: syntax.Expr) -> list[syntax.Stmt]:
-    """The statements that give a target its value.
+    """Write the statements that assign a value to a target.
 
-    Where a tuple of expressions goes to a tuple of names, those that nobody reads are left out, what all are taken from
-    is called once, and a long one becomes a statement for each.
+    If a tuple of expressions is assigned to a tuple of names, unread names are dropped, a call that all items read is
+    written once, and a long statement is split into one per name.
 
     Args:
-        target: a name, or a tree of names; ``_`` for what nobody reads.
-        value: what it is given.
+        target: a name, or a tree of names; ``_`` for unread results.
+        value: the value to assign.
     """
     plain: list[syntax.Stmt] = [syntax.Assign(target, value)]
     if not isinstance(target, syntax.Tuple) or not isinstance(value, syntax.Tuple):
@@ -43,22 +43,22 @@ def assigned(target: syntax.Expr, value: syntax.Expr) -> list[syntax.Stmt]:
 
 
 def _acts(part: syntax.Expr) -> bool:
-    """Whether it may do more than give its value: it calls what the module holds."""
+    """Whether an expression may have side effects: it calls what the module holds."""
     return any(isinstance(node, syntax.Call) and "self" in names_in(node) for node in syntax.walk(part))
 
 
 def _are_apart(pairs: Sequence[tuple[syntax.Expr, syntax.Expr]]) -> bool:
-    """Whether none reads a name that one before it is given to."""
-    given: set[str] = set()
+    """Whether no expression reads a name that an earlier pair assigns."""
+    bound: set[str] = set()
     for name, part in pairs:
-        if given & names_in(part):
+        if bound & names_in(part):
             return False
-        given |= names_in(name)
+        bound |= names_in(name)
     return True
 
 
 def _shared_call(parts: Sequence[syntax.Expr]) -> syntax.Call | None:
-    """The call whose first result the first part reads, and its second the second, and so on, each once."""
+    """The call of which each part reads exactly one result, in order."""
     for node in syntax.walk(parts[0]):
         match node:
             case syntax.Subscript(syntax.Call() as call, _) if _RESULTS.get(dotted(call.func)) == len(parts):
@@ -69,21 +69,21 @@ def _shared_call(parts: Sequence[syntax.Expr]) -> syntax.Call | None:
 
 
 def _taken_of(call: syntax.Call, part: syntax.Expr) -> list[syntax.Expr]:
-    """Which results of a call a part reads."""
+    """The results of a call that a part reads."""
     return [node.slice for node in syntax.walk(part) if isinstance(node, syntax.Subscript) and node.value == call]
 
 
 def _unpacked(
     names: Sequence[syntax.Expr], parts: Sequence[syntax.Expr], call: syntax.Call
 ) -> list[syntax.Stmt] | None:
-    """The call, and then what becomes of each of its results; None where a name stands for something else by then."""
+    """Write the call, then what is computed from each result; None where a name would be overwritten too early."""
     statements: list[syntax.Stmt] = [syntax.Assign(syntax.Tuple(tuple(names)), call)]
-    given = set[str]().union(*map(names_in, names))
+    bound = set[str]().union(*map(names_in, names))
     for number, (name, part) in enumerate(zip(names, parts, strict=True)):
         rest = _replaced(part, syntax.Subscript(call, syntax.Const(number)), _RESULT)
         if rest == _RESULT or name == _UNREAD:
             continue
-        if names_in(rest) & given:
+        if names_in(rest) & bound:
             return None
         statements.append(syntax.Assign(name, _replaced(rest, _RESULT, name)))
     return statements

@@ -1,4 +1,4 @@
-"""What a body may need and not be given: it is then written another way."""
+"""Values that a body needs but does not receive; the body is then written in another way."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from port.translation.ir.graph import Size
 
 
 class Unreachable(Exception):
-    """A call that cannot be written as one: its code needs what only the caller has.
+    """A call that cannot be written as a call: its code needs values that only the caller has.
 
     Attributes:
-        key: of what is called: a module's path, or that of a method of it.
+        key: the callee: a module's path, or `key_of` one of its methods.
     """
 
     def __init__(self, key: str, why: str) -> None:
@@ -18,11 +18,11 @@ class Unreachable(Exception):
 
 
 class LostLength(Unreachable):
-    """A length that no array shows any more under the names that there are.
+    """A length that no named array has any more.
 
     Attributes:
-        formula: of the length.
-        case: the number of the example call in which it is needed.
+        formula: the length's formula.
+        case: the number of the example call that needs it.
     """
 
     case = 0

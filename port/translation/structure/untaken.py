@@ -1,4 +1,4 @@
-"""Options of the root's call that no example gave: the written call takes them, and refuses what it does not have."""
+"""Options of the root's call that no example call varied: the written call takes them, and rejects other values."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Untaken:
     """An option of the original's ``forward`` that is the same in every example call.
 
     Attributes:
-        name: of the parameter.
-        held: what it holds in all of them: a constant.
-        branch: the original's test that reads it, as source; empty where it goes elsewhere.
-        place: of that test, or of the function.
+        name: the parameter's name.
+        held: its value in all of them: a constant.
+        branch: the original's test that reads it, as source; empty where it is used elsewhere.
+        place: the line of that test, or of the function.
     """
 
     name: str
@@ -38,12 +38,12 @@ class Untaken:
 
     @property
     def only(self) -> str:
-        """What it holds: ``pool='mean'``."""
+        """The value in all example calls: ``pool='mean'``."""
         return f"{self.name}={syntax.source(self.held)}"
 
     @property
     def is_other(self) -> syntax.Expr:
-        """The test of whether it holds something else."""
+        """The test of whether it has another value."""
         own = name_of(self.name)
         match self.held:
             case syntax.Const(None):
@@ -56,7 +56,7 @@ class Untaken:
 
 
 def guards(options: Sequence[Untaken]) -> list[syntax.Stmt]:
-    """What raises where an option holds something that no example call gave."""
+    """The statement that raises if an option has a value that no example call has."""
     if not options:
         return []
     tests = tuple(option.is_other for option in options)
@@ -67,12 +67,12 @@ def guards(options: Sequence[Untaken]) -> list[syntax.Stmt]:
 
 
 def untaken_options(module: Any, cases: Sequence[Mapping[str, Held]], root: Body) -> tuple[Untaken, ...]:
-    """The options of which other values were not translated, in the order of ``forward``.
+    """The options whose other values were not translated, in the order of ``forward``.
 
     Args:
-        module: the root.
-        cases: what its parameters hold in each example call.
-        root: what its call does.
+        module: the root module.
+        cases: the values of its parameters in each example call.
+        root: the body of its call.
     """
     forward = type(module).forward
     read = branches_of(forward).names
@@ -90,7 +90,7 @@ def untaken_options(module: Any, cases: Sequence[Mapping[str, Held]], root: Body
 
 
 def _branch(forward: Any, name: str) -> tuple[str, SourceLocation | None]:
-    """The first test that reads a parameter, and where it stands; or where the function does."""
+    """The first test that reads a parameter, and its line; without one, the function's line."""
     forward = inspect.unwrap(forward)
     branches = branches_of(forward)
     for test in branches.tests:

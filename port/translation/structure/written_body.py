@@ -1,4 +1,4 @@
-"""The body of a ``__call__``, of another method or of a function, which the other files here change and merge."""
+"""The body of a ``__call__``, another method or a function, as the other files here change and merge it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Body:
     """A function's body.
 
     Attributes:
-        parameters: names of the parameters that it needs, with their stars.
-        statements: what it does.
-        returns: what it gives.
-        modes: whether it does one thing in training and another in evaluation.
-        places: of the original's lines that the statements are of, as far as that is known.
+        parameters: the names of the parameters that it needs, with their stars.
+        statements: its statements.
+        returns: its return value.
+        modes: whether it differs between training and evaluation.
+        places: the original's line of each statement, as far as known.
     """
 
     parameters: tuple[str, ...]

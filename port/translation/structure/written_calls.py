@@ -1,4 +1,4 @@
-"""What every module's call does: its body, written for all cases and both modes, and merged."""
+"""Write the body of every module's call, for all cases and both modes, and merge them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class WrittenCalls:
     """The calls of all modules.
 
     Attributes:
-        bodies: path of a module → what its call does. Its other methods stand at its head.
-        elements: path of a Sequential → its children's names → what stands for each where it is no module of ours.
-        numbers: `key_of` a call → the parameters that it is given whole numbers for, as `numbers_given` tells.
-        annotations: `key_of` a call → what it is given and gives in any call, as `annotations_of` tells.
-        options: `key_of` a call → the defaults of the parameters that hold no array in some case.
-        held: what the root's parameters hold in each case.
-        lists: `key_of` a call → its parameters that hold a list of one length in all calls: their names → the length.
-        untaken: the root's options that hold the same in all of them.
+        bodies: path of a module → the body of its call, with its other methods at the top.
+        elements: path of a Sequential → child names → the function in place of a child that is not a written module.
+        numbers: `key_of` a call → its parameters that receive whole numbers (see `numbers_given`).
+        annotations: `key_of` a call → annotations of its parameters and results in any call (see `annotations_of`).
+        options: `key_of` a call → defaults of the parameters that hold no array in some case.
+        held: the values of the root's parameters in each case.
+        lists: `key_of` a call → parameters that hold a list of the same length in all calls → the length.
+        untaken: the root's options that have one value in all cases.
     """
 
     bodies: Mapping[str, Body]
@@ -55,29 +55,29 @@ class WrittenCalls:
 def written_calls(
     cases: Sequence[Runs], tree: ModuleTree, dissolved: set[str], functions: Functions | None = None
 ) -> WrittenCalls:
-    """Write the bodies of all calls; what differs between cases, or between the modes, stands behind a condition.
+    """Write the bodies of all calls; what differs between cases or modes goes behind a condition.
 
     Args:
-        cases: the runs of each example call, by whether they are of training.
-        tree: of the modules.
-        dissolved: `key_of` the calls that are written out where they are called.
-        functions: those that are called.
+        cases: the graphs of each example call, by whether they are for training.
+        tree: the module tree.
+        dissolved: `key_of` the calls to inline where they are called.
+        functions: the functions that are called.
 
     Raises:
-        Unreachable: the calls of a module, or of a method, cannot be one body.
-        Indistinct: no argument of the root's tells two cases apart.
+        Unreachable: the calls of a module, or of a method, have no common body.
+        Indistinct: no argument of the root distinguishes two cases.
     """
     return _Writing(cases, tree, dissolved, functions or {}).calls()
 
 
 class _Writing:
-    """The bodies on their way.
+    """Writes and merges the bodies.
 
     Attributes:
-        lowered: the run that is written.
-        bodies: of its calls, by their keys.
-        held: what the parameters of its calls hold, by their keys.
-        called: a call of each key.
+        lowered: the graph that is being written.
+        bodies: the bodies of its calls, by key.
+        held: the values of its calls' parameters, by key.
+        called: one call per key.
     """
 
     def __init__(self, cases: Sequence[Runs], tree: ModuleTree, dissolved: set[str], functions: Functions) -> None:
@@ -122,19 +122,19 @@ class _Writing:
         )
 
     def _lists(self) -> dict[str, dict[str, int]]:
-        """The parameters that hold a list, of one length in all calls."""
+        """The parameters that hold a list of the same length in all calls."""
         return {
             key: {name: next(iter(count)) for name, count in lengths.items() if len(count) == 1}
             for key, lengths in self.lengths.items()
         }
 
     def _idle(self, path: str, evaluation: Bodies) -> list[syntax.Expr]:
-        """What the module at a path calls that gives what it is given, in evaluation."""
+        """The modules and methods called by the module at a path that return their input in evaluation."""
         found: list[syntax.Expr] = []
         for key, body in evaluation.items():
             call = self.called[key]
-            given = [syntax.Name(own_name(name)) for name in body.parameters if not name.startswith("*")]
-            if not body.statements and len(body.parameters) == 1 and given == [body.returns]:
+            inputs = [syntax.Name(own_name(name)) for name in body.parameters if not name.startswith("*")]
+            if not body.statements and len(body.parameters) == 1 and inputs == [body.returns]:
                 reached = self.tree.reach(path, call.path, "") if call.method == FORWARD else None
                 if call.method != FORWARD and call.path == path:
                     reached = syntax.Attribute(syntax.Name("self"), call.method)
@@ -142,7 +142,7 @@ class _Writing:
         return found
 
     def _with_methods(self, bodies: Bodies) -> Bodies:
-        """The bodies of the modules, each with the module's other methods at its head."""
+        """The bodies of the modules, each with the module's other methods at its top."""
         made = {key: body for key, body in bodies.items() if self.called[key].method == FORWARD}
         for key, body in reversed(bodies.items()):
             if key not in made:
@@ -151,7 +151,7 @@ class _Writing:
         return made
 
     def _with_options(self, root: Body, options: Iterable[str]) -> Body:
-        """The root's body, which takes the options, too, as far as what is behind them has a default."""
+        """Add the options to the root's parameters, as far as the parameters after them have defaults."""
         module = self.tree.root
         order = [*inspect.signature(type(module).forward).parameters]
         for option in dict.fromkeys(options):
@@ -165,7 +165,7 @@ class _Writing:
         return root
 
     def _with_all_parameters(self, parameters: dict[str, list[str]]) -> dict[bool, list[dict[str, CaseBody]]]:
-        """The bodies of each mode in each case: a call takes what it needs in any, and its caller gives it in all."""
+        """Write the bodies of each mode in each case: a parameter that any case needs is passed in all of them."""
         before = None
         written: dict[bool, list[dict[str, CaseBody]]] = {}
         while parameters != before:
@@ -175,7 +175,7 @@ class _Writing:
         return written
 
     def _written(self, case: int, training: bool, parameters: dict[str, list[str]]) -> dict[str, CaseBody]:
-        """The bodies of one run; what they need is noted among the parameters."""
+        """Write the bodies of one graph; the parameters that they need are recorded."""
         self.bodies, self.held, self.lowered = {}, {}, self.cases[case][training]
         try:
             self._write(call_tree(self.lowered, self.dissolved, self.tree), parameters)
@@ -188,10 +188,10 @@ class _Writing:
         return {path: CaseBody(body, self.held[path]) for path, body in self.bodies.items()}
 
     def _merged(self, cases: list[dict[str, CaseBody]], parameters: dict[str, list[str]]) -> Bodies:
-        """The bodies of one mode in all cases.
+        """Merge the bodies of one mode over all cases.
 
         Raises:
-            Unreachable: cases of an inner module differ that its own arguments do not tell apart.
+            Unreachable: the cases of an inner module differ, and its own arguments do not distinguish them.
         """
         made: Bodies = {}
         for key in dict.fromkeys(key for case in cases for key in case):
@@ -211,7 +211,7 @@ class _Writing:
         return made
 
     def _note_options(self, key: str, cases: Mapping[int, CaseBody], body: Body) -> None:
-        """Note the defaults of the parameters that hold no array in some case, and of those behind them."""
+        """Record the defaults of the parameters that hold no array in some case, and of those after them."""
         names = [name.lstrip("*") for name in body.parameters if not name.startswith("*")]
         function = self.called[key].function
         is_option = False
@@ -222,13 +222,13 @@ class _Writing:
                 self.options[key][name] = default
 
     def _write(self, call: ModuleCall, parameters: dict[str, list[str]]) -> None:
-        """Write the bodies, the innermost first; every call of one module has to have the same."""
+        """Write the bodies, innermost first; all calls of one module must have equal bodies."""
         for inner in calls_in(call.items):
             self._write(inner, parameters)
         self.called[call.key] = call
-        for name, given in call.parameters.items():
-            if isinstance(given, list | tuple):
-                self.lengths[call.key][own_name(name)].add(len(given))
+        for name, argument in call.parameters.items():
+            if isinstance(argument, list | tuple):
+                self.lengths[call.key][own_name(name)].add(len(argument))
         for name, annotation in annotations_of(call, self.lowered).items():
             self.annotations[call.key][name].add(annotation)
         for name, kind in numbers_given(call, self.lowered).items():
@@ -239,7 +239,7 @@ class _Writing:
             body = Body(("input",), (), None)
             known = self.elements.setdefault(call.path, found)
             for name, element in found.items():
-                # A child that one mode calls, and whose work the other does not need.
+                # A child that is called in one mode, and whose result the other mode does not need.
                 if known[name] == code(IDENTITY):
                     known[name] = element
                 elif element not in (code(IDENTITY), known[name]):
@@ -257,7 +257,7 @@ class _Writing:
 
 
 def _in_order(names: list[str], order: list[str]) -> tuple[str, ...]:
-    """Parameters in the order of ``forward``."""
+    """Sort parameters in the order of ``forward``."""
     return tuple(sorted(dict.fromkeys(names), key=lambda name: order.index(name.lstrip("*"))))
 
 

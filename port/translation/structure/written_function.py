@@ -1,4 +1,4 @@
-"""A function of the original's as a function of the source, and how it is called."""
+"""A function of the original as a function of the source, and its calls."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class FunctionParameter:
     """A parameter of a function.
 
     Attributes:
-        name: the original's, with its stars.
-        own: what the source calls it.
-        by_name: whether it is given by its name alone.
-        default: what it is where a call leaves it out; None where none does.
+        name: the original's name, with its stars.
+        own: its name in the source.
+        by_name: whether it is keyword-only.
+        default: its value where a call omits it; None where no call does.
     """
 
     name: str
@@ -30,15 +30,15 @@ class FunctionParameter:
 
 @dataclass(frozen=True)
 class WrittenFunction:
-    """A function to be written.
+    """A function to write.
 
     Attributes:
-        name: the original's, with a number where something else is called so.
+        name: the original's name, numbered if that is taken.
         original: the original's function.
-        parameters: those that it needs, in the original's order.
-        statements: what it does.
-        returns: what it gives.
-        annotations: the parameters' names → how they are annotated in any call; ``"return"`` is what it gives.
+        parameters: the parameters that it needs, in the original's order.
+        statements: its statements.
+        returns: its return value.
+        annotations: parameter names → their annotations in any call; ``"return"`` for the return value.
     """
 
     name: str
@@ -48,12 +48,12 @@ class WrittenFunction:
     returns: syntax.Expr
     annotations: Mapping[str, frozenset[str]]
 
-    def called(self, call: FunctionCall, given: Callable[[Any], syntax.Expr]) -> syntax.Expr:
-        """The expression of a call, which gives what the original's call gives, by places and by names as that does.
+    def called(self, call: FunctionCall, written: Callable[[Any], syntax.Expr]) -> syntax.Expr:
+        """Write a call with the same arguments by position and by name as the original's call.
 
         Args:
-            call: of the original's.
-            given: the expression of an argument.
+            call: the original's call.
+            written: writes an argument.
         """
         arguments: list[syntax.Expr] = []
         keywords: list[syntax.Keyword] = []
@@ -62,18 +62,18 @@ class WrittenFunction:
             name = parameter.name.lstrip("*")
             value = call.parameters[name]
             if parameter.name.startswith("**"):
-                keywords += [syntax.Keyword(key, given(item)) for key, item in value.items()]
+                keywords += [syntax.Keyword(key, written(item)) for key, item in value.items()]
             elif parameter.name.startswith("*"):
-                arguments += map(given, value)
+                arguments += map(written, value)
             elif parameter.default is not None and name not in (*call.enter.positional, *call.enter.named):
                 by_name = True
             elif by_name or parameter.by_name or name in call.enter.named:
                 by_name = True
-                keywords.append(syntax.Keyword(parameter.own, given(value)))
+                keywords.append(syntax.Keyword(parameter.own, written(value)))
             else:
-                arguments.append(given(value))
+                arguments.append(written(value))
         return syntax.Call(syntax.Name(self.name), tuple(arguments), tuple(keywords))
 
 
 Functions = Mapping[FunctionType, WrittenFunction]
-"""The original's functions → what they are written as, each behind those that it calls."""
+"""The original's functions → their written versions, each after those that it calls."""

@@ -1,4 +1,4 @@
-"""The original's functions as functions of the source: each written once, for all its calls in both modes."""
+"""Write the original's functions, each once for all its calls in both modes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _TAKEN = (
     *("load", "load_file", "load_weights", "saved_arguments", "filled_later", "unknown_start"),
     *("Path", "Any", "dataclass", "frozen", "step"),
 )
-"""Names that a source may have for something else."""
+"""Names that a source may use for something else."""
 
 
 class Unwritable(Exception):
-    """Functions that cannot be written as functions: they stand where they are called."""
+    """Functions that cannot be written as functions; they are inlined where they are called."""
 
     def __init__(self, functions: Collection[FunctionType]) -> None:
         super().__init__(", ".join(function.__qualname__ for function in functions))
@@ -42,14 +42,14 @@ class Unwritable(Exception):
 
 
 def written_functions(runs: Collection[LoweredGraph], tree: ModuleTree) -> dict[FunctionType, WrittenFunction]:
-    """Write the functions that the runs call, those first that others call.
+    """Write the functions that the graphs call, callees first.
 
     Args:
-        runs: of all example calls, in both modes.
-        tree: of the modules.
+        runs: the graphs of all example calls, in both modes.
+        tree: the module tree.
 
     Raises:
-        Unwritable: some cannot be written so.
+        Unwritable: some cannot be written as functions.
     """
     calls: dict[FunctionType, list[tuple[FunctionCall, LoweredGraph]]] = {}
     failed: set[FunctionType] = set()
@@ -73,14 +73,14 @@ def written_functions(runs: Collection[LoweredGraph], tree: ModuleTree) -> dict[
             except (Unreachable, NoPair, NoSource, Differ):
                 failed.add(function)
     if not failed:
-        failed = calls.keys() - written.keys()  # they call themselves
+        failed = calls.keys() - written.keys()  # recursive functions
     if failed:
         raise Unwritable(failed)
     return written
 
 
 def _names(functions: Iterable[FunctionType], tree: ModuleTree) -> dict[FunctionType, str]:
-    """What each is called: as in the original, or so with a number."""
+    """The name of each function: the original's, numbered if that is taken."""
     taken = {*_TAKEN, *dir(builtins), *(type(module).__name__ for module in tree.modules.values())}
     found: dict[FunctionType, str] = {}
     for function in functions:
@@ -99,11 +99,11 @@ def _written(
     written: Functions,
     names: Collection[str],
 ) -> WrittenFunction:
-    """One function for all its calls.
+    """Write one function for all its calls.
 
     Raises:
-        Unreachable, NoPair: a call needs something that it is not given.
-        Differ: its calls do different things.
+        Unreachable, NoPair: a call needs a value that is not passed to it.
+        Differ: the calls do different things.
     """
     bodies = [write_function_body(call, lowered, tree, written, names) for call, lowered in calls]
     holes, own = Holes(), _own_names(calls[0][0])
@@ -128,7 +128,7 @@ def _written(
 
 
 def _are_numbers(calls: Sequence[FunctionCall], own: Mapping[str, str]) -> dict[str, bool]:
-    """The parameters, as the source calls them, and whether every call gives them plain numbers alone."""
+    """Whether every call passes plain numbers only: the parameter's name in the source → answer."""
     return {
         called: all(
             plain(leaf) is None or isinstance(plain(leaf), bool | int | float | str)
@@ -140,22 +140,22 @@ def _are_numbers(calls: Sequence[FunctionCall], own: Mapping[str, str]) -> dict[
 
 
 def _own_names(call: FunctionCall) -> dict[str, str]:
-    """The parameters of a function, with their stars, and how the source calls them."""
+    """The parameters of a function, with their stars → their names in the source."""
     stars: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     known = inspect.signature(call.function).parameters.values()
     return {f"{stars.get(each.kind, '')}{each.name}": own_name(each.name) for each in known}
 
 
 def _explained(values: Mapping[int, Any], calls: Sequence[FunctionCall], own: Mapping[str, str]) -> syntax.Expr:
-    """The parameter that holds what differs between the calls.
+    """Find the parameter that holds what differs between the calls.
 
     Args:
-        values: by the numbers of the calls that have the statement.
-        calls: all of them.
-        own: the parameters, and how the source calls them.
+        values: call number → value, for the calls that have the statement.
+        calls: all calls.
+        own: the parameters → their names in the source.
 
     Raises:
-        Differ: there is none.
+        Differ: there is no such parameter.
     """
     for name, called in own.items():
         if name.startswith("*"):
@@ -167,12 +167,12 @@ def _explained(values: Mapping[int, Any], calls: Sequence[FunctionCall], own: Ma
     raise Differ
 
 
-def _is_equal(given: Any, value: Any) -> bool:
-    return type(plain(given)) is type(value) and bool(plain(given) == value)
+def _is_equal(passed: Any, value: Any) -> bool:
+    return type(plain(passed)) is type(value) and bool(plain(passed) == value)
 
 
 def _parameters(calls: Sequence[FunctionCall], own: Mapping[str, str]) -> tuple[FunctionParameter, ...]:
-    """The parameters that are needed; those have defaults that a call leaves to them, and what follows on these."""
+    """The parameters that are needed, with defaults where a call omits the argument, and for those that follow."""
     known = inspect.signature(calls[0].function).parameters
     found: list[FunctionParameter] = []
     has_default = False
@@ -201,13 +201,13 @@ def _annotations(calls: Sequence[tuple[FunctionCall, LoweredGraph]]) -> dict[str
     return {name: frozenset(kinds) for name, kinds in found.items()}
 
 
-def _kind(given: Any) -> str | None:
-    """How a number, a string, or a tuple of such is annotated; None for all else."""
-    match plain(given):
+def _kind(value: Any) -> str | None:
+    """The annotation of a number, a string, or a tuple of such; None for everything else."""
+    match plain(value):
         case tuple() | list() as items if items:
             inside = {_kind(item) for item in items}
             kind = inside.pop() if len(inside) == 1 else None
             return kind and f"{type(items).__name__}[{kind}{', ...' if isinstance(items, tuple) else ''}]"
-        case bool() | int() | float() | str() as value:
-            return type(value).__name__
+        case bool() | int() | float() | str() as constant:
+            return type(constant).__name__
     return None

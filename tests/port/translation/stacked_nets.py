@@ -421,6 +421,6 @@ NO_STACKS: dict[str, tuple[Any, str]] = {
     "Collecting": (Collecting, "does more than make values"),
     "Sharing": (Sharing, "nothing is stacked: no list of equal layers"),
     "Unlike": (Unlike, "nothing is stacked: no list of equal layers"),
-    "Roots": (Roots, "self.layers of Roots stays a list: its layers differ by a number that decides what they do"),
+    "Roots": (Roots, "self.layers of Roots stays a list: its layers differ by a number that controls their code"),
 }
 """Name → the class, called with ``floats(3, 4)``, and why its list is none."""

@@ -21,7 +21,7 @@ from port.translation.structure.init_inference.watching import Watch
 
 
 def layer_starts(layer: Any, own: dict[str, Start]) -> dict[str, tuple[str, Start]]:
-    """Variables of a layer's twin that deviate from its default initialisation → torch's name, and their initialisation.
+    """Variables of a layer's twin that deviate from its default start → torch's name, and their initialisation.
 
     Args:
         layer: the torch layer.

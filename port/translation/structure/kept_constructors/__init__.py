@@ -1,4 +1,4 @@
-"""Constructors that are written as the original's source has them, with its layers' twins in the place of layers."""
+"""Constructors translated from the original's source, with the twins of its layers in place of the layers."""
 
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 from port.translation.structure.kept_constructors.kept_building import KeptBuilding

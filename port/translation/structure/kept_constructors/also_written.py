@@ -1,4 +1,4 @@
-"""What else has to be written for constructors that are kept: functions, classes, imports."""
+"""Definitions that kept constructors need besides classes: functions, plain classes, imports."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 
 @dataclass
 class AlsoWritten:
-    """What the names that were looked up ask for.
+    """The definitions that looked-up names require.
 
     Attributes:
-        imports: lines.
-        functions: of the original's, that have to be written too.
-        classes: of the original's, which are no modules.
+        imports: import lines.
+        functions: functions of the original.
+        classes: classes of the original that are no modules.
     """
 
     imports: set[str] = field(default_factory=set)
@@ -25,10 +25,10 @@ class AlsoWritten:
     classes: dict[type, None] = field(default_factory=dict)
 
     def function(self, function: FunctionType) -> syntax.Name:
-        """Take in a function; gives its name.
+        """Add a function, and return its name.
 
         Raises:
-            CannotKeep: it has none, as a lambda has.
+            CannotKeep: the function has no name, as a lambda.
         """
         if not function.__name__.isidentifier():
             raise CannotKeep("its constructor is given a function that has no name")
@@ -37,5 +37,5 @@ class AlsoWritten:
 
 
 def is_own_function(function: FunctionType) -> bool:
-    """Whether a function is the user's, or an installed library's; neither torch's nor Python's."""
+    """Whether a function belongs to the user or an installed library, rather than to torch or Python."""
     return function.__module__.partition(".")[0] not in {"torch", *sys.stdlib_module_names}

@@ -1,4 +1,4 @@
-"""The order of classes that derive from each other."""
+"""Order classes so that base classes come first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from port.translation.structure.class_merge import FoldedClass
 
 
 def bases_first(classes: Sequence[FoldedClass]) -> list[FoldedClass]:
-    """Classes in their order, but each behind that which it derives from."""
+    """Sort classes so that each follows its base, otherwise keeping their order."""
     names = {made.name for made in classes}
     waiting, ordered = list(classes), list[FoldedClass]()
     while waiting:

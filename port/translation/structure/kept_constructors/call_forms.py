@@ -1,4 +1,4 @@
-"""What is written for the calls of a constructor's source that make modules."""
+"""Source forms of the calls in a constructor that build modules."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from port.translation.structure.kept_constructors.joined_calls import joined_con
 
 @dataclass(frozen=True)
 class MadeLayer:
-    """A layer: its twin's construction, said with what stands around the call, as `CallForms.said` does."""
+    """A layer: its twin's construction, in terms of the names around the call (see `CallForms.said`)."""
 
     expression: syntax.Call
 
 
 @dataclass(frozen=True)
 class MadeFunction:
-    """A layer whose twin is a function; None if one call makes several, each another one's."""
+    """A layer whose twin is a function; None if one call creates several with different functions."""
 
     expression: syntax.Expr | None
 
 
 @dataclass(frozen=True)
 class MadeParameter:
-    """A parameter that is one of a list or a dict."""
+    """A parameter in a list or dict."""
 
     expression: syntax.Expr
 
@@ -56,7 +56,7 @@ class Own:
 
 @dataclass(frozen=True)
 class Container:
-    """A Sequential, a list or a dict of modules; ``is_named`` if its modules have names."""
+    """A Sequential, list or dict of modules; ``is_named`` if its modules have names."""
 
     function: str
     is_named: bool = False
@@ -64,17 +64,17 @@ class Container:
 
 CallForm = MadeLayer | MadeFunction | MadeParameter | Own | Container
 MadeForm = Callable[[str], syntax.Expr | None]
-"""What is written for a layer or a parameter at a path; its numbers know where they come from."""
+"""Writes the layer or parameter at a path; its numbers know their origin."""
 
 
 class CallForms:
-    """Finds what is written for calls.
+    """Finds the source forms of calls.
 
     Args:
-        calls: of a construction.
-        tree: of the modules.
-        made: of each layer.
-        left_out: paths of modules that the written ones do not hold.
+        calls: the calls of a construction.
+        tree: the module tree.
+        made: writes each layer.
+        left_out: paths of modules that the written modules do not hold.
     """
 
     def __init__(
@@ -86,27 +86,27 @@ class CallForms:
             self._paths.setdefault(id(made_there), path)
         values = (value for given in calls.given.values() for value in given.values())
         modules = (value for value in values if isinstance(value, torch.nn.Module))
-        # Given to a layer that is kept whole, which holds it or copies of it.
+        # Passed to a layer that is kept whole, which holds them or copies of them.
         self._given_apart = {id(each) for each in modules if self._is_apart(self._paths.get(id(each)))}
         self._known: dict[Place, CallForm | None] = {}
 
     def of(self, place: Place) -> CallForm | None:
-        """What is written for the calls at a place; None where they made no module.
+        """The source form of the calls at a place; None where they created no module.
 
         Raises:
-            CannotKeep: they made modules that are not said alike.
+            CannotKeep: the modules that they created have different source forms.
         """
         if place not in self._known:
             self._known[place] = self._found(place)
         return self._known[place]
 
     def is_left_out(self, place: Place) -> bool:
-        """Whether the calls at a place made modules of which the written ones hold none."""
+        """Whether the calls at a place created modules none of which a written module holds."""
         paths = [self._paths.get(id(call.module)) for call in self._calls.calls.get(place, ())]
         return bool(paths) and all(path in self._left_out for path in paths)
 
     def said(self, place: Place, tree: syntax.Expr) -> syntax.Expr:
-        """An expression whose numbers are said with what stands around a call: places, named by the original's text."""
+        """Write numbers in terms of the names around a call, as holes named by the original's text."""
 
         def leaf(origin: Origin) -> syntax.Expr | None:
             match origin:
@@ -122,21 +122,21 @@ class CallForms:
         return syntax.transformed(tree, of)
 
     def said_in(self, function: FunctionType, tree: syntax.Expr) -> syntax.Expr:
-        """An expression whose numbers are said with what stands around any call in a function."""
+        """Write numbers in terms of the names around any call in a function."""
         for place in {*self._calls.reached, (function, INHERITED)}:
             if place[0] is function:
                 tree = self.said(place, tree)
         return tree
 
     def of_layer(self, cls: type, place: Place) -> syntax.Call:
-        """What is written for the constructor of the twin where a class of layers calls that of torch's.
+        """The base constructor call for a class that derives from a torch layer.
 
         Args:
-            cls: which derives from torch's layer.
-            place: of the call in its constructor.
+            cls: the class.
+            place: the place of the ``super().__init__`` call in its constructor.
 
         Raises:
-            CannotKeep: its instances are not said alike, or their twin is a function.
+            CannotKeep: its instances have different source forms, or their twin is a function.
         """
         first, *others = [MadeLayer(self.said(place, each)) for each in self._twins(cls)]  # type: ignore[arg-type]
         form: CallForm = first
@@ -146,15 +146,15 @@ class CallForms:
         return form.expression
 
     def twin(self, cls: type) -> syntax.Expr:
-        """The twin of the layer of torch's that a class derives from.
+        """The twin of the torch layer that a class derives from.
 
         Raises:
-            CannotKeep: it is a function.
+            CannotKeep: the twin is a function.
         """
         return self._twins(cls)[0].func
 
     def _twins(self, cls: type) -> list[syntax.Call]:
-        """The constructor's call of the twin of each instance of a class of layers; of those that are shared, once."""
+        """The twin's construction for each instance of a class of layers; shared instances count once."""
         paths = [path for path, module in self._calls.modules.items() if isinstance(module, cls)]
         made = [self._made(path) for path in dict.fromkeys(map(self._tree.first_path, paths))]
         twins = [each for each in made if isinstance(each, syntax.Call) and _is_construction(each)]
@@ -178,7 +178,7 @@ class CallForms:
             return self._of_apart(place, call.module)
         inside = call.called.func if isinstance(call.called, partial) else call.called
         if not isinstance(inside, type):
-            return None  # a function that gives a module: the call in it is the one that made it
+            return None  # a function that returns a module: an inner call created it
         if isinstance(call.module, torch.nn.Parameter):
             return self._of_parameter(place, path)
         path = self._tree.first_path(path)
@@ -201,23 +201,23 @@ class CallForms:
             case "dict":
                 return Container("flax.nnx.Dict")
             case "class" if not is_own(type(call.module)):
-                made = self._made(path)  # a layer that Flax has none of
+                made = self._made(path)  # a layer without a counterpart in Flax
                 if made is None:
                     raise CannotKeep(f"nothing is written for {path}")
                 return MadeLayer(self.said(place, made))  # type: ignore[arg-type]
         return Own(frozenset({type(call.module)}))
 
     def _is_apart(self, path: str | None) -> bool:
-        """Whether a module is none of the tree's: of no path, or within a layer that is kept whole."""
+        """Whether a module is outside the tree: it has no path, or is inside a layer that is kept whole."""
         return path is None or any(above in self._tree.layers for above in paths_above(path))
 
     def is_given_apart(self, place: Place) -> bool:
-        """Whether the calls at a place made layers for others to hold, or to copy: ``nn.TransformerEncoderLayer``."""
+        """Whether the calls at a place created layers for others to hold or copy: ``nn.TransformerEncoderLayer``."""
         calls = self._calls.calls.get(place, ())
         return bool(calls) and all(id(call.module) in self._given_apart for call in calls)
 
     def _of_apart(self, place: Place, module: Any) -> CallForm | None:
-        """What the model does not hold: a layer that another makes copies of, or of a Sequential what is in it."""
+        """A module outside the model: a layer that another one copies, or a Sequential of which only items are held."""
         if id(module) in self._given_apart and not is_own(type(module)) and has_a_twin(module):
             made = layer_form(module, known=(module, {}))
             return MadeLayer(self.said(place, made))  # type: ignore[arg-type]
@@ -227,7 +227,7 @@ class CallForms:
         return Container("flax.nnx.Sequential", names != [str(number) for number in range(len(names))])
 
     def _of_parameter(self, place: Place, path: str) -> MadeParameter | None:
-        """One that a list or a dict holds; what an attribute is made of is written there."""
+        """A parameter in a list or dict; one in an attribute is written there."""
         owner = path.rpartition(".")[0]
         if not owner or self._tree.kind(self._tree.first_path(owner)) not in ("list", "dict"):
             return None
@@ -236,10 +236,10 @@ class CallForms:
 
 
 def _joined(one: CallForm, other: CallForm) -> CallForm:
-    """What is written for two calls.
+    """The common source form of two calls.
 
     Raises:
-        CannotKeep: they are not said alike.
+        CannotKeep: they have none.
     """
     match one, other:
         case Own(some), Own(others):

@@ -1,4 +1,4 @@
-"""Numbers of a model whose constructors are written as their source has them."""
+"""Numbers of a model whose constructors are translated from source."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from port.translation.structure.own_arguments import OwnArguments
 from port.translation.structure.written_body import Body
 
 _ITEM = re.compile(r"\w+(\[[^\[\]]+\])*")
-"""An attribute, or an item of what it is: ``window[0]``."""
+"""An attribute, or an item of it: ``window[0]``."""
 _SELF = syntax.Name("self")
 N = TypeVar("N", bound=syntax.Node)
 
 
 class CalledArguments(OwnArguments):
-    """Says numbers with the attributes that the original's constructors make.
+    """Writes numbers as the attributes that the original's constructors create.
 
     Args:
-        calls: of the construction.
-        tree: of its modules.
-        layout: in which the written module at a path holds a parameter or a buffer, by its name.
+        calls: the calls of the construction.
+        tree: its module tree.
+        layout: (module path, name) → the layout in which the written module holds a parameter or buffer.
     """
 
     def __init__(self, calls: ConstructionCalls, tree: ModuleTree, layout: Callable[[str, str], Layout]) -> None:
@@ -42,7 +42,7 @@ class CalledArguments(OwnArguments):
         self._calls, self._layout = calls, layout
 
     def in_body(self, path: str, body: Body, taken: Mapping[str, Any]) -> tuple[Body, dict[str, syntax.Expr]]:
-        """A body whose numbers are attributes, which the constructor makes by itself."""
+        """Replace a body's numbers by attributes, which the constructor creates itself."""
         if not is_own(type(self._tree.modules[path])):
             return super().in_body(path, body, taken)
 
@@ -51,7 +51,7 @@ class CalledArguments(OwnArguments):
         return replace(body, statements=statements, returns=returns), {}
 
     def said_by_attributes(self, path: str, tree: N) -> N:
-        """A statement or an expression of a module's whose numbers are attributes of that, or of modules within."""
+        """Replace the numbers in a module's statement or expression by attributes of it or of modules inside it."""
 
         def leaf(origin: Origin) -> syntax.Expr | None:
             match origin:
@@ -83,7 +83,7 @@ class CalledArguments(OwnArguments):
         return syntax.transformed(tree, said)
 
     def _attribute(self, path: str, of: str, attribute: str) -> syntax.Expr | None:
-        """``self.dim``, or ``self.embed.features`` for what a layer within holds as ``embedding_dim``."""
+        """Write an attribute: ``self.dim``; ``self.embed.features`` for a layer's ``embedding_dim``."""
         tree, inside = self._tree, of.startswith(f"{path}." if path else "")
         if of not in tree.modules or not (of == path or inside):
             return None
@@ -101,7 +101,7 @@ class CalledArguments(OwnArguments):
         return code(f"x.{name}", x=read) if name is not None and known and read is not None else None
 
     def _module(self, path: str, of: str) -> syntax.Expr | None:
-        """``self.layers[0]``, as a module reads itself or one within; None for what a Sequential or a dict holds."""
+        """Write an inner module: ``self.layers[0]``; None for one in a Sequential or a dict."""
         if of == path:
             return _SELF
         owner, _, name = of.rpartition(".")
@@ -114,7 +114,7 @@ class CalledArguments(OwnArguments):
         return None
 
     def _length_held(self, path: str, name: str, axis: int) -> syntax.Expr | None:
-        """``self.weight.shape[0]``, of a parameter or a buffer that the module at a path holds itself."""
+        """Write ``self.weight.shape[0]`` for a parameter or buffer of the module at a path."""
         module = self._tree.modules[path]
         tensor = module._parameters.get(name, module._buffers.get(name))
         layout = self._layout(path, name)
@@ -123,7 +123,7 @@ class CalledArguments(OwnArguments):
         return code(f"self.{name}.shape[{layout.axis(axis)}]")
 
     def _whole_shape(self, path: str, node: syntax.Tuple) -> syntax.Expr:
-        """``self.weight.shape`` for all of its lengths, one by one."""
+        """Write ``self.weight.shape`` for all of its lengths."""
         match node.elts:
             case (
                 syntax.Subscript(syntax.Attribute(syntax.Attribute(syntax.Name("self"), name), "shape") as whole),
@@ -134,7 +134,7 @@ class CalledArguments(OwnArguments):
         return node
 
     def _whole_list(self, path: str, node: syntax.List) -> syntax.Expr:
-        """``self.window`` for all of its items, one by one."""
+        """Write ``self.window`` for all of its items."""
         match node.elts:
             case (syntax.Subscript(syntax.Attribute(syntax.Name("self"), name) as whole), *_):
                 held = vars(self._tree.modules[path]).get(name)
@@ -144,16 +144,16 @@ class CalledArguments(OwnArguments):
 
     @staticmethod
     def _held_in(module: Any, attribute: str) -> Any:
-        """What a module holds under a name, or in a tuple, a list or a dict of plain values there."""
+        """A module's attribute, or an item of a tuple, list or dict of plain values in it."""
         name, _, item = attribute.partition("[")
         held = vars(module).get(name)
         return attribute_held(module, attribute) if not item or type(held) in (tuple, list, dict) else None
 
     def sizes(self, name: str, tensor: Any) -> tuple[int, ...]:
-        """The lengths of a parameter or a buffer, with their origins where those are known."""
+        """The lengths of a parameter or buffer, with their origins where known."""
         known = self._calls.sizes.get(name)
         return tuple(tensor.shape) if known is None or known != tuple(tensor.shape) else known
 
     def layer(self, path: str) -> tuple[Any, Mapping[str, Any]]:
-        """The layer at a path, constructed anew, and what its constructor is given."""
+        """The layer at a path, constructed again, and the arguments of its constructor."""
         return self._calls.modules[path], self._calls.given.get(path, {})

@@ -1,5 +1,5 @@
-"""Why a constructor cannot be written as its source has it."""
+"""The reason why a constructor cannot be translated from its source."""
 
 
 class CannotKeep(Exception):
-    """A constructor that is not written as its source has it; its classes are written from what it makes."""
+    """A constructor cannot be translated from its source; its classes are written from what it creates instead."""

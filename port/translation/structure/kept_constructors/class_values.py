@@ -1,4 +1,4 @@
-"""Classes of layers where the original hands them on: ``norm_layer=nn.BatchNorm2d``."""
+"""Layer classes passed as values: ``norm_layer=nn.BatchNorm2d``."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from port.translation.structure.kept_constructors.also_written import AlsoWritte
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 from port.translation.structure.kept_constructors.given_objects import arguments_of_object, is_same_object
 
-_OPTIONS_GIVEN = syntax.Keyword(None, syntax.Name(OPTIONS))
+_OPTIONS_PASSED = syntax.Keyword(None, syntax.Name(OPTIONS))
 _SAMPLES = (4, 6)
-"""What a layer is constructed with, to see what of its twin's construction does not depend on it."""
+"""Sizes with which a layer is constructed, to find the twin's arguments that do not depend on them."""
 Key = tuple[type, str]
 
 
 class ClassValues:
-    """The twins of classes that are handed on.
+    """The twins of classes that are passed as values.
 
     Args:
-        layers: classes that have a twin.
-        names: classes of the original's → what the written ones are called.
-        found: takes in the functions that are needed.
-        replaced: the layers that are in the place of others when the original has been constructed.
+        layers: the classes with a twin.
+        names: original class → name of the written class.
+        found: collects the functions and classes that are needed.
+        replaced: layers that replace others after the original's construction.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ClassValues:
         self._needed: dict[Key, set[str]] = {}
 
     def is_layer(self, value: Any) -> bool:
-        """Whether something is a class of layers that have a twin, or a partial of one."""
+        """Whether a value is a layer class with a twin, or a partial of one."""
         import torch
 
         cls = value.func if isinstance(value, partial) else value
@@ -52,11 +52,11 @@ class ClassValues:
         return cls in self._layers or not is_own(cls)
 
     def called(self, value: Any, name: syntax.Expr, made: syntax.Call) -> syntax.Call:
-        """A construction by the name that a class is handed on by; what that class's twin is given anyway is left out.
+        """Construct a layer through the name of a passed class; drop arguments that the class's twin sets anyway.
 
         Args:
             value: the class, or a partial of it.
-            name: what the code around calls it.
+            name: the name of the class in the surrounding code.
             made: the construction of the layer's twin.
         """
         constants = self._constants(value)
@@ -66,10 +66,10 @@ class ClassValues:
         return syntax.Call(name, made.args, tuple(each for each in made.keywords if each.arg not in dropped))
 
     def expression(self, value: Any) -> syntax.Expr:
-        """What is written for a class of layers, or a partial of one.
+        """Write a layer class, or a partial of one.
 
         Raises:
-            CannotKeep: it cannot be said.
+            CannotKeep: it has no source form.
         """
         sample = _sample(value, _SAMPLES[0])
         try:
@@ -87,14 +87,14 @@ class ClassValues:
         return syntax.Call(syntax.Name("partial"), (made.func,), keywords)
 
     def function(self, layer: Any) -> syntax.Expr:
-        """What is written for a layer that is a function, or for the one that is in its place."""
+        """Write a layer that is a function, or the one that replaces it."""
         return function_form(self._replaced.get(type(layer), layer))
 
     def value(self, thing: Any) -> syntax.Expr:
-        """What is written for something that a constructor is given: numbers, classes, and what they are held in.
+        """Write a value passed to a constructor: numbers, classes, and trees of them.
 
         Raises:
-            CannotKeep: it cannot be said.
+            CannotKeep: it has no source form.
         """
         import torch
 
@@ -127,25 +127,25 @@ class ClassValues:
         try:
             return literal(thing)
         except NoSource:
-            raise CannotKeep(f"source cannot say the {type(thing).__name__} that a constructor is given") from None
+            raise CannotKeep(f"the {type(thing).__name__} passed to a constructor has no source form") from None
 
     def default(self, thing: Any) -> syntax.Expr:
-        """What is written for the default of a parameter: None for a class that is not written, see `is_unwritten`.
+        """Write a parameter's default: None for a class that is not written (see `is_unwritten`).
 
         Raises:
-            CannotKeep: it cannot be said.
+            CannotKeep: it has no source form.
         """
         return syntax.Const(None) if self.is_unwritten(thing) else self.value(thing)
 
     def is_unwritten(self, thing: Any) -> bool:
-        """Whether something is a class of the user's modules of which the model has none, so that it is not written."""
+        """Whether a value is a user's module class that the model does not use, and that is therefore not written."""
         import torch
 
         is_module = isinstance(thing, type) and issubclass(thing, torch.nn.Module) and is_own(thing)
         return is_module and thing not in self._names and not self.is_layer(thing)
 
     def _made(self, made_by: Any, arguments: Mapping[str, Any]) -> syntax.Expr:
-        """The call that makes a module, or an object, that a constructor is given."""
+        """Write the call that creates a module or object passed to a constructor."""
         import torch
 
         parameters = inspect.signature(made_by).parameters
@@ -155,16 +155,16 @@ class ClassValues:
             if name not in parameters or not is_same_object(each, parameters[name].default)
         ]
         if isinstance(made_by, FunctionType) and is_own_function(made_by):
-            return syntax.Call(self._found.function(made_by), (), (*keywords, _OPTIONS_GIVEN))
+            return syntax.Call(self._found.function(made_by), (), (*keywords, _OPTIONS_PASSED))
         if made_by in self._names and issubclass(made_by, torch.nn.Module):
-            return syntax.Call(syntax.Name(self._names[made_by]), (), (*keywords, _OPTIONS_GIVEN))
+            return syntax.Call(syntax.Name(self._names[made_by]), (), (*keywords, _OPTIONS_PASSED))
         if isinstance(made_by, type) and is_own(made_by) and not issubclass(made_by, torch.nn.Module):
             self._found.classes[made_by] = None
             return syntax.Call(syntax.Name(made_by.__name__), (), tuple(keywords))
-        raise CannotKeep(f"source cannot say the {made_by.__name__} that a constructor is given")
+        raise CannotKeep(f"the {made_by.__name__} passed to a constructor has no source form")
 
     def _constants(self, value: Any) -> dict[str, syntax.Expr]:
-        """What the twin of a class is given whatever the class is constructed with, but for what it does by itself."""
+        """Arguments of a class's twin that are the same for every construction, except defaults."""
         one, other = (_keywords(_sample(value, size)) for size in _SAMPLES)
         return {name: each for name, each in one.items() if other.get(name) == each}
 
@@ -180,12 +180,12 @@ def _keywords(sample: Any) -> dict[str, syntax.Expr]:
 
 
 def _sample(value: Any, size: int) -> Any:
-    """A layer of a class.
+    """Construct a layer of a class.
 
     Raises:
-        CannotKeep: nobody knows what it is constructed with.
+        CannotKeep: its constructor's arguments are unknown.
     """
-    cls, given = (value.func, value.keywords) if isinstance(value, partial) else (value, {})
+    cls, keywords = (value.func, value.keywords) if isinstance(value, partial) else (value, {})
     parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
     required = {
         each.name: size
@@ -193,9 +193,9 @@ def _sample(value: Any, size: int) -> Any:
         if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
     }
     try:
-        return constructed_on_meta(lambda: cls(**{**required, **given}))()
+        return constructed_on_meta(lambda: cls(**{**required, **keywords}))()
     except Exception as error:
-        raise CannotKeep(f"{cls.__name__} cannot be constructed to see what its twin is given") from error
+        raise CannotKeep(f"{cls.__name__} cannot be constructed to find its twin's arguments") from error
 
 
 def _key(value: Any) -> Key:

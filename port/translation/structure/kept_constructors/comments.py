@@ -1,4 +1,4 @@
-"""The comments above the statements of a constructor's source."""
+"""The comments above the statements of a constructor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COMMENTS = "comments"
 
 
 def take_comments(function: FunctionType, definition: ast.FunctionDef) -> None:
-    """Note at each statement of a function's tree the comments that stand above it, each on a line of its own."""
+    """Attach to each statement of a function's tree the comments above it that have a line of their own."""
     above = sorted(
         (statement for statement in ast.walk(definition) if isinstance(statement, ast.stmt)),
         key=lambda statement: (statement.lineno, -(statement.end_lineno or 0)),
@@ -31,12 +31,12 @@ def take_comments(function: FunctionType, definition: ast.FunctionDef) -> None:
 
 
 def comments_of(statement: ast.stmt) -> list[ast.stmt]:
-    """The comments above a statement, as lines that `ast.unparse` gives back."""
+    """The comments above a statement, as nodes that `ast.unparse` turns back into comment lines."""
     return [ast.Expr(ast.Name(comment, ast.Load())) for comment in getattr(statement, _COMMENTS, [])]
 
 
 def _comments(source: str) -> Iterator[tuple[int, str]]:
-    """The comments that have a line for themselves, each with its number."""
+    """The comments on lines of their own, with line numbers."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT and token.line.strip().startswith("#"):
             yield token.start[0], token.string

@@ -1,4 +1,4 @@
-"""The expressions of a constructor, and of what it calls, with the twins of the layers that they make."""
+"""Translate the expressions of a constructor and of the functions that it calls."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ E = TypeVar("E", bound=syntax.Expr)
 
 
 class ExpressionWriter(ast.NodeTransformer):
-    """Writes the expressions of one function: its tree is changed, and places in it stand for expressions.
+    """Translates the expressions of one function: rewrites its tree, with placeholders for translated expressions.
 
     Args:
-        known: of the construction.
-        function: the original's.
-        definition: its tree, whose calls have their numbers; None where nothing of that is written.
-        owner: the class that it is written in, if that is one's method.
+        known: the construction.
+        function: the original's function.
+        definition: its tree, with numbered calls; None if its body is not written.
+        owner: the class in which it is written, if it is a method.
     """
 
     def __init__(
@@ -65,13 +65,13 @@ class ExpressionWriter(ast.NodeTransformer):
             case MadeFunction(unsaid):
                 if not self._is_name(node.func):
                     if unsaid is None:
-                        raise CannotKeep(f"{ast.unparse(node)} gives several functions")
+                        raise CannotKeep(f"{ast.unparse(node)} returns several functions")
                     return self.part(self._with_layers_given(node, self.said(unsaid)))
                 if any(
                     self.known.values.function(call.module) != self.known.values.expression(call.called)
                     for call in calls
                 ):
-                    raise CannotKeep(f"{ast.unparse(node)} gives functions that its arguments tell apart")
+                    raise CannotKeep(f"{ast.unparse(node)} returns a function that depends on its arguments")
                 return self.visit(node.func)  # type: ignore[no-any-return]
             case MadeParameter(unsaid):
                 return self.part(self.with_options_given(self.said(unsaid)))
@@ -84,7 +84,7 @@ class ExpressionWriter(ast.NodeTransformer):
         return self._call(node)
 
     def _with_layers_given(self, node: ast.Call, made: syntax.Expr) -> syntax.Expr:
-        """``TransformerEncoder(layer, depth)``: what it makes copies of is the layer that the original gives."""
+        """Pass on the layer that the original passes for copying: ``TransformerEncoder(layer, depth)``."""
         instead: syntax.Expr
         for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
             match argument:
@@ -103,18 +103,18 @@ class ExpressionWriter(ast.NodeTransformer):
         return self.said(form.expression)
 
     def _partial(self, node: ast.Call) -> ast.expr | None:
-        """``partial(nn.LayerNorm, eps=1e-6)`` with the names that the twin has; None for a partial of other things."""
+        """Write ``partial(nn.LayerNorm, eps=1e-6)`` with the twin's argument names; None for other partials."""
         cls: Any = self.known.names.stands_for(node.args[0], self.function, self.own) if node.args else NOTHING
         if cls is NOTHING or not self.known.values.is_layer(cls):
             return None
         try:
-            given = {str(each.arg): ast.literal_eval(each.value) for each in node.keywords}
+            keywords = {str(each.arg): ast.literal_eval(each.value) for each in node.keywords}
         except ValueError:
-            raise CannotKeep(f"{ast.unparse(node)} is given what is not known beforehand") from None
-        return self.part(self.known.values.expression(partial(cls, **given)))
+            raise CannotKeep(f"{ast.unparse(node)} has an argument that is not a literal") from None
+        return self.part(self.known.values.expression(partial(cls, **keywords)))
 
     def _call(self, node: ast.Call) -> ast.expr:
-        """A call that is no module's construction."""
+        """Translate a call that constructs no module."""
         target = self.known.names.stands_for(node.func, self.function, self.own)
         if target is cast:
             return self.visit(node.args[1])  # type: ignore[no-any-return]
@@ -136,10 +136,10 @@ class ExpressionWriter(ast.NodeTransformer):
         return made
 
     def _method(self, node: ast.Call) -> FunctionType | None:
-        """The method of ``self`` that is called, if one is.
+        """The method of ``self`` that is called, if any.
 
         Raises:
-            CannotKeep: it is one that the written class cannot have.
+            CannotKeep: the written class cannot have it.
         """
         match node.func:
             case ast.Attribute(value=ast.Name(id="self"), attr=name) if self.owner is not None:
@@ -170,7 +170,7 @@ class ExpressionWriter(ast.NodeTransformer):
         return ast.Call(callee, arguments, [])
 
     def _is_name(self, function: ast.expr) -> bool:
-        """Whether what is called has its name from the code around: a parameter, an attribute."""
+        """Whether the callee's name comes from the surrounding code: a parameter or an attribute."""
         return self.known.names.stands_for(function, self.function, self.own) is NOTHING
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
@@ -185,7 +185,7 @@ class ExpressionWriter(ast.NodeTransformer):
         return self._named(node)
 
     def _check_is_no_property(self, name: str) -> None:
-        """See that an attribute is none that the original's class works out when it is read.
+        """Check that an attribute is not a property of the original's class.
 
         Raises:
             CannotKeep: it is one.
@@ -211,7 +211,7 @@ class ExpressionWriter(ast.NodeTransformer):
         return self.visit(node)  # type: ignore[no-any-return]
 
     def is_not_reached(self, node: ast.AST) -> bool:
-        """Whether a call that may make a module was not carried out."""
+        """Whether a call that may create a module was never executed."""
         if not isinstance(node, ast.Call) or not hasattr(node, "number"):
             return False
         if (self.function, node.number) in self.known.calls.reached:
@@ -228,10 +228,10 @@ class ExpressionWriter(ast.NodeTransformer):
         return isinstance(thing, FunctionType) and self.known.takes_options(thing)
 
     def said(self, tree: E) -> E:
-        """An expression with the original's expressions in its places, as they are written.
+        """Fill an expression's holes with the translations of the original's expressions.
 
         Raises:
-            CannotKeep: one of them cannot be written.
+            CannotKeep: one of them cannot be translated.
         """
 
         def of(node: syntax.Node) -> syntax.Node:
@@ -240,7 +240,7 @@ class ExpressionWriter(ast.NodeTransformer):
         return syntax.transformed(syntax.transformed(tree, of), _worked_out)
 
     def _resolved(self, text: str) -> syntax.Expr:
-        """An expression of the original's as it is written."""
+        """Translate an expression of the original, given as text."""
         before = len(self.parts)
         made = syntax.parsed(ast.unparse(self.visit(ast.parse(text, mode="eval").body)))
         parts = {_PART.format(number): part for number, part in enumerate(self.parts[before:], before)}
@@ -256,13 +256,13 @@ class ExpressionWriter(ast.NodeTransformer):
         return ast.Name(_PART.format(len(self.parts) - 1), ast.Load())
 
     def with_options_given(self, made: syntax.Expr) -> Any:
-        """A construction in a function that is given its options as one."""
+        """Read ``rngs`` and dtypes from the options that a function receives as one argument."""
         if self.is_constructor:
             return made
 
         def of(node: syntax.Node) -> syntax.Node:
             if isinstance(node, syntax.Name) and node.id in ("rngs", "dtype", "param_dtype"):
-                self.known.give_options(self.function)
+                self.known.add_with_options(self.function)
                 return syntax.Subscript(syntax.Name(OPTIONS), syntax.Const(node.id))
             return node
 
@@ -274,7 +274,7 @@ class ExpressionWriter(ast.NodeTransformer):
 
 
 def items_of(arguments: list[ast.expr], *, is_named: bool) -> list[ast.expr]:
-    """What a container is made of: the values of a dict that gives its modules names."""
+    """The items of a container: the values of a dict that names its modules."""
     match arguments:
         case [ast.expr() as only] if is_named and not isinstance(only, ast.Starred):
             values = ast.Call(ast.Attribute(only, "values", ast.Load()), [], [])
@@ -283,6 +283,7 @@ def items_of(arguments: list[ast.expr], *, is_named: bool) -> list[ast.expr]:
 
 
 def options_given() -> ast.keyword:
+    """The keyword argument that passes the options on: ``**options``."""
     return ast.keyword(None, ast.Name(OPTIONS, ast.Load()))
 
 
@@ -290,7 +291,7 @@ _WORKED = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operat
 
 
 def _worked_out(node: syntax.Node) -> syntax.Node:
-    """Whole numbers worked out; a product or a quotient of 1 as the other factor; an item of a tuple as itself."""
+    """Evaluate arithmetic on whole numbers; drop factors and divisors of 1; take items of tuples."""
     match node:
         case syntax.Subscript(syntax.Tuple(items), syntax.Const(int() as place)) if place < len(items):
             return items[place]
@@ -302,7 +303,7 @@ def _worked_out(node: syntax.Node) -> syntax.Node:
 
 
 def _with_call(made: syntax.Expr, twin: syntax.Expr, instead: syntax.Expr) -> syntax.Expr:
-    """An expression with another in the place of every construction within it of the class that a twin has."""
+    """Replace the constructions of a twin's class inside an expression."""
 
     def of(node: syntax.Node) -> syntax.Node:
         match node, twin:

@@ -1,4 +1,4 @@
-"""Functions of constructors as they are written: what is needed of the original's statements."""
+"""Translate functions used by constructors: the statements that are needed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from port.translation.structure.kept_constructors.table_source import TableSourc
 
 
 def body_of(function: FunctionType, known: Known, owner: Owner | None = None) -> syntax.Lines | None:
-    """The statements of a function that are needed.
+    """Translate the statements of a function that are needed.
 
     Raises:
-        CannotKeep: one of them cannot be written.
+        CannotKeep: one of them cannot be translated.
     """
     definition = definition_of(function)
     if definition is None:
@@ -52,7 +52,7 @@ def body_of(function: FunctionType, known: Known, owner: Owner | None = None) ->
 
 
 class _WithoutParentheses(ast.NodeTransformer):
-    """Takes away parentheses that `ast.unparse` puts: ``a, b = c, d``, ``x ** -0.5``, ``sum(x for x in y)``."""
+    """Removes parentheses that `ast.unparse` adds: ``a, b = c, d``, ``x ** -0.5``, ``sum(x for x in y)``."""
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         self.generic_visit(node)
@@ -86,7 +86,7 @@ def _bare_tuple(value: ast.expr) -> ast.expr:
 
 
 def _read_by(starts: Iterable[syntax.Expr], function: FunctionType, known: Known) -> Reads:
-    """What a function reads where it makes a tensor as the written one has it."""
+    """What a function reads where it creates a tensor, in its written form."""
     reads = Reads()
     for start in starts:
         for node in syntax.walk(known.forms.said_in(function, start)):

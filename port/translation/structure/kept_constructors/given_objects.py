@@ -1,4 +1,4 @@
-"""How objects that a constructor is given are constructed: ``BlockConfig(input_channels=96, num_layers=3)``."""
+"""How objects passed to a constructor are constructed: ``BlockConfig(input_channels=96, num_layers=3)``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from port.translation.frontend.python_random import again
 
 
 def arguments_of_object(thing: Any) -> Mapping[str, Any] | None:
-    """What the class of an object is constructed with to make one like it; None where that is not found.
+    """Find arguments that construct an equal object; None where there are none.
 
-    Each argument is the attribute of its name, if there is one, and it is borne out: an object that is constructed
-    with them has the same attributes.
+    Each argument is the attribute of its name, if there is one. The result is checked: an object constructed with the
+    arguments has the same attributes.
     """
     cls = type(thing)
     if not is_own(cls) or not hasattr(thing, "__dict__"):
@@ -36,13 +36,13 @@ def arguments_of_object(thing: Any) -> Mapping[str, Any] | None:
     try:
         with again(0):
             made = cls(**copy.deepcopy(given))
-    except Exception:  # it asks for more than it keeps, or refuses what it has made of it
+    except Exception:  # the constructor needs more than it stores, or rejects what it stored
         return None
     return given if is_same_object(vars(made), held) else None
 
 
 def is_same_object(one: Any, other: Any) -> bool:
-    """Whether two values are equal, and of one type: 1 is not True, nor 1.0."""
+    """Whether two values are equal and of one type: 1 is neither True nor 1.0."""
     if type(one) is not type(other):
         return False
     match one:

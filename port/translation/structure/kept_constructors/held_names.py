@@ -1,4 +1,4 @@
-"""The names of what the modules of a class hold, in the original and as they are written."""
+"""Names of what the modules of a class hold, in the original and in the written class."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class HeldNames:
     """What the modules of a class hold.
 
     Attributes:
-        modules: names of the modules and the tensors that the original's hold.
-        written: those of them that the written ones hold.
-        lacking: those that some do not have.
-        tensors: names → what they start as in each instance.
-        added: names of what the written ones have in JAX alone (dropouts, random streams) → what makes it.
-        is_list: whether their modules are items of a list.
-        tables: names of buffers that lie as torch's do, and start as tables that no formula gives.
+        modules: names of the modules and tensors that the original's instances hold.
+        written: those of them that the written instances hold.
+        lacking: those that some instances lack.
+        tensors: name → its initial value in each instance.
+        added: names that exist in JAX only (dropouts, random streams) → their construction.
+        is_list: whether the modules are items of a list.
+        tables: names of buffers in torch's layout that start as tables without a formula.
     """
 
     modules: frozenset[str]
@@ -32,4 +32,4 @@ class HeldNames:
 
 
 NOTHING_HELD = HeldNames(frozenset(), frozenset(), frozenset(), {})
-"""By a class whose variables are those of the layer that it derives from, say."""
+"""For a class whose variables are those of the layer that it derives from."""

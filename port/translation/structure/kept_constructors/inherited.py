@@ -1,4 +1,4 @@
-"""The constructor of a class that is constructed as the layer of torch's is that it derives from."""
+"""The constructor of a class that inherits the constructor of a torch layer."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _OF_TORCH = ("device", "dtype")
 def inherited_constructor(
     construct: FunctionType, known: Known, owner: Owner, made: FoldedClass, modules: Sequence[Any]
 ) -> syntax.FunctionDef:
-    """What is written for it: the layer's parameters, what the class holds, and what its call reads.
+    """Write the constructor: the layer's parameters, the attributes of the class, and those that its call reads.
 
     Args:
         construct: the layer's constructor.
-        known: of the construction.
+        known: the construction.
         owner: the class.
-        made: what is written of it.
+        made: the class as it is written.
         modules: its instances, whose numbers remember the arguments.
 
     Raises:
-        CannotKeep: its call reads what the arguments do not say.
+        CannotKeep: its call reads an attribute that is not one of the arguments.
     """
     own = [each for each in parameters_of(construct, known.values) if each.name not in _OF_TORCH]
     writing = StatementWriter(known, construct, None, owner)
@@ -46,17 +46,17 @@ def inherited_constructor(
         if len(said) > 1:
             raise CannotKeep(f"{made.name} reads {name}, which is none of its arguments")
         body.append(own_attribute(name, said.pop()))
-    given = (*own, *common_parameters())
-    return syntax.FunctionDef("__init__", given, tuple(body) or (syntax.Pass(),), returns=syntax.Const(None))
+    parameters = (*own, *common_parameters())
+    return syntax.FunctionDef("__init__", parameters, tuple(body) or (syntax.Pass(),), returns=syntax.Const(None))
 
 
 def _with_origins(value: Any) -> syntax.Expr:
-    """A number, or several, as an expression that knows where they come from.
+    """Write a number, or a tree of numbers, with their origins.
 
     Raises:
-        CannotKeep: source cannot say it.
+        CannotKeep: the value has no source form.
     """
     try:
         return literal(value)
     except NoSource:
-        raise CannotKeep(f"source cannot say a {type(value).__name__}") from None
+        raise CannotKeep(f"a {type(value).__name__} has no source form") from None

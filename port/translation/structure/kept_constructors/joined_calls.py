@@ -1,4 +1,4 @@
-"""Constructions of a layer that one call of the original's makes, as one: an argument may be a number or several."""
+"""Merge the constructions that one call of the original makes; an argument may be one number or several."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from port.translation.ir.expr import code, worth
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 
 _TAKES_BOTH = ("strides", "padding", "kernel_dilation")
-"""What a twin takes for each axis, or for all of them; the size of its kernel it takes for each."""
+"""Arguments that a twin takes once per axis or once for all axes; kernel sizes it takes per axis only."""
 
 
 def joined_constructions(one: syntax.Call, other: syntax.Call) -> syntax.Call:
-    """One construction for two, whose places are named by the original's text.
+    """Merge two constructions whose holes are named by the original's text.
 
-    They may differ in how a bias starts, which only one has; in an argument that is a number for one and has one for
-    each axis for the other; and in what is only given to one of them by ``**kwargs``.
+    They may differ in the bias initialiser, which only one has; in an argument that is one number for one, and a number
+    per axis for the other; and in arguments that only one of them receives through ``**kwargs``.
 
     Raises:
         CannotKeep: they differ in more.
@@ -33,7 +33,7 @@ def joined_constructions(one: syntax.Call, other: syntax.Call) -> syntax.Call:
 
 
 def _joined(one: syntax.Keyword, other: syntax.Keyword) -> syntax.Keyword | None:
-    """One argument for two; None where they cannot be said alike."""
+    """Merge one argument of both; None where that is impossible."""
     if one == other or one.arg is None:
         return one if one == other else None
     text = _text(_whole(one.value), _whole(other.value), [*_numbers(one.value), *_numbers(other.value)])
@@ -41,7 +41,7 @@ def _joined(one: syntax.Keyword, other: syntax.Keyword) -> syntax.Keyword | None
 
 
 def _text(one: str | None, other: str | None, numbers: list[object]) -> str | None:
-    """The original's text for two: of which one may be what torch does where it is not given."""
+    """The original's text for both values, one of which may be torch's default for a missing argument."""
     if one is not None and other is not None:
         return max(one, other, key=len) if _key(one) == _key(other) else None
     text = one or other
@@ -52,14 +52,14 @@ def _text(one: str | None, other: str | None, numbers: list[object]) -> str | No
 
 
 def _said(name: str, text: str, count: int) -> syntax.Expr:
-    """What is given for each axis, or for all of them, to the twin."""
+    """Write the argument for the twin: per axis, or for all axes."""
     if name in _TAKES_BOTH or not count:
         return syntax.Hole(text)
     return code("(of,) * count if isinstance(of, int) else of", of=syntax.Hole(text), count=syntax.Const(count))
 
 
 def _count(*values: syntax.Expr) -> int:
-    """How many axes there are; 0 of what is a number."""
+    """The number of axes; 0 for a single number."""
     for value in values:
         match value:
             case syntax.Tuple(items):
@@ -70,7 +70,7 @@ def _count(*values: syntax.Expr) -> int:
 
 
 def _whole(value: syntax.Expr) -> str | None:
-    """The original's text of which a value is made: all of it, or the item of each axis; None where it is of more."""
+    """The original's text behind a value: all of it, or the item of each axis; None if the value is more complex."""
     match value:
         case syntax.Hole(text):
             return text
@@ -89,7 +89,7 @@ def _whole(value: syntax.Expr) -> str | None:
 
 
 def _of_axis(value: syntax.Expr) -> str | None:
-    """The text of what is given for one axis: a number, or the same before and behind."""
+    """The text of the value for one axis: a number, or equal padding before and after."""
     match value:
         case syntax.Hole(text):
             return text
@@ -99,7 +99,7 @@ def _of_axis(value: syntax.Expr) -> str | None:
 
 
 def _numbers(value: syntax.Expr) -> Iterator[object]:
-    """What a value is made of, but for text of the original's."""
+    """The parts of a value that are not text of the original."""
     if _whole(value) is not None:
         return
     if isinstance(value, syntax.Tuple):
@@ -113,7 +113,7 @@ def _numbers(value: syntax.Expr) -> Iterator[object]:
 
 
 def _key(text: str) -> tuple[str, str] | str:
-    """``("kwargs", "stride")`` for ``kwargs['stride']`` and ``kwargs.get('stride', 1)``; other texts as they are."""
+    """``("kwargs", "stride")`` for ``kwargs['stride']`` and ``kwargs.get('stride', 1)``; otherwise the text."""
     match ast.parse(text, mode="eval").body:
         case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(key))):
             return name, key

@@ -1,4 +1,4 @@
-"""Constructors that are written as the original's source has them."""
+"""Translate constructors from the original's source."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ from port.translation.structure.kept_constructors.statement_writer import NO_MOD
 
 @dataclass(frozen=True)
 class Kept:
-    """The classes with their constructors.
+    """The translated classes, with all that their constructors need.
 
     Attributes:
-        classes: in the order in which they are written.
-        definitions: the functions and the classes of other kinds that they read, which come first.
-        imports: lines.
+        classes: the classes, in the order in which they are written.
+        definitions: functions and plain classes that they use; written first.
+        imports: import lines.
     """
 
     classes: tuple[FoldedClass, ...]
@@ -69,7 +69,7 @@ class Kept:
 
 
 def has_own_constructor(cls: type) -> bool:
-    """Whether the constructor of a class is of the user's, or of a library's."""
+    """Whether a class's constructor is the user's or a library's, and its source is available."""
     construct = cls.__init__  # type: ignore[misc]
     if construct is torch.nn.Module.__init__:
         return True
@@ -77,14 +77,14 @@ def has_own_constructor(cls: type) -> bool:
 
 
 class Keeping:
-    """Writes the constructors of folded classes.
+    """Translates the constructors of folded classes.
 
     Args:
-        calls: of the construction.
-        forms: what is written for them.
-        layers: classes of layers that have a twin.
-        classes: folded ones.
-        held: original class → what its modules hold.
+        calls: the calls of the construction.
+        forms: their source forms.
+        layers: layer classes with a twin.
+        classes: the folded classes.
+        held: original class → names of what its modules hold.
     """
 
     def __init__(
@@ -108,26 +108,26 @@ class Keeping:
         self._called: dict[type, set[str]] = {}
 
     def kept(self, fixed: Mapping[str, syntax.Expr]) -> Kept:
-        """All of them.
+        """Translate all constructors.
 
         Args:
-            fixed: arguments of the root's constructor that take no other values.
+            fixed: arguments of the root's constructor that accept one value only.
 
         Raises:
-            CannotKeep: one of them cannot be written.
+            CannotKeep: one of them cannot be translated.
         """
         while True:
             before = self._extent()
             done = self._all(fixed)
-            # What one of them reads of another has to be there: once more, with all that is read.
+            # What one constructor reads of another's module has to be created: repeat with everything that is read.
             if before == self._extent():
                 self._check_names(done)
                 return done
 
     def _extent(self) -> tuple[int, ...]:
-        """How much is to be written, and read."""
-        called, given = sum(map(len, self._called.values())), len(self._known.given_options)
-        return len(self._names), len(self._found.functions), len(self._found.classes), len(self._read), called, given
+        """A measure of what is to be written and read, to detect the fixed point."""
+        called, passing = sum(map(len, self._called.values())), len(self._known.with_options)
+        return len(self._names), len(self._found.functions), len(self._found.classes), len(self._read), called, passing
 
     def _all(self, fixed: Mapping[str, syntax.Expr]) -> Kept:
         classes = [self._class(made, fixed) for made in list(self._folded)]
@@ -139,19 +139,19 @@ class Keeping:
         return Kept(tuple(bases_first(classes)), (*others, *functions), frozenset(self._found.imports))
 
     def _fixed_in(self, made: FoldedClass, fixed: Mapping[str, syntax.Expr]) -> Mapping[str, syntax.Expr]:
-        """The arguments of the root's that the constructor of a class refuses: what that gathers, its base's does."""
+        """The root's fixed arguments that a class's constructor checks; its base checks those passed on."""
         root = next(each for each in self._folded if "" in each.members)
         if not issubclass(root.original, made.original) or (made.members and made is not root):
             return {}
         own = own_parameters(made.original)
-        handed_on = own.keys() - own_parameters(root.original).keys() if made is not root else own.keys()
-        return {name: value for name, value in fixed.items() if name in handed_on}
+        checked = own.keys() - own_parameters(root.original).keys() if made is not root else own.keys()
+        return {name: value for name, value in fixed.items() if name in checked}
 
     def _check_names(self, kept: Kept) -> None:
-        """See that each name is that of one thing.
+        """Check that no two things share a name.
 
         Raises:
-            CannotKeep: one is that of several.
+            CannotKeep: two of them do.
         """
         names = [made.name for made in kept.classes] + [made.name for made in kept.definitions]
         if len(set(names)) < len(names):
@@ -159,15 +159,15 @@ class Keeping:
 
     def _class(self, made: FoldedClass, fixed: Mapping[str, syntax.Expr]) -> FoldedClass:
         if not is_own(made.original):
-            return made  # a layer that Flax has none of
+            return made  # a layer without a counterpart in Flax
         held = self._held[made.original]
         self._read |= attributes_of_all(made) | attributes_in(held.added.values())
-        # What other constructors read of its modules has to be there, but for modules of which nothing is left.
+        # What other constructors read of its modules has to be created, except modules that are not written.
         needed = {*held.written, *(self._read - held.modules)}
         owner = Owner(made.original, needed, held.modules, held.written, held.tensors, made.is_sequential, held.is_list)
         owner.tables = held.tables
         owner.instances = tuple(self._calls.modules[path] for path in made.members)
-        self._check_made_by_itself(made)
+        self._check_creates_what_is_read(made)
         construct: Any = made.original.__init__  # type: ignore[misc]
         functions = self._functions(construct, owner, made, held, self._fixed_in(made, fixed))
         base = base_of(made.original, construct) if construct is not torch.nn.Module.__init__ else torch.nn.Module
@@ -184,24 +184,24 @@ class Keeping:
         return replace(made, kept=kept, arguments=self._arguments(made, fixed), attributes={})
 
     def _add_base(self, base: type, made: FoldedClass) -> None:
-        """Take in a class that one derives from, to be written too."""
+        """Add a base class to those that are written."""
         self._names[base] = base.__name__
         held = self._held[made.original]
         self._held = {**self._held, base: held}
         place = min(place for place, each in enumerate(self._folded) if issubclass(each.original, base))
         self._folded.insert(place, FoldedClass(base.__name__, (), base, (), {}, None, is_sequential=made.is_sequential))
 
-    def _check_made_by_itself(self, made: FoldedClass) -> None:
-        """See that the original's constructor makes what the call reads, with what tells the instances apart.
+    def _check_creates_what_is_read(self, made: FoldedClass) -> None:
+        """Check that the original's constructor creates what the call reads and what distinguishes the instances.
 
         Raises:
-            CannotKeep: the call reads something else.
+            CannotKeep: it does not.
         """
         modules = [self._calls.modules[path] for path in made.members]
         held = self._held[made.original]
         for name in (attributes_read(made) | attributes_in(held.added.values())) - held.written - {"deterministic"}:
             if name in held.modules or not all(hasattr(module, name) for module in modules):
-                raise CannotKeep(f"{made.name} reads {name}, which its constructor does not make")
+                raise CannotKeep(f"{made.name} reads {name}, which its constructor does not set")
         for argument in made.arguments:
             if argument.is_module:
                 continue
@@ -223,7 +223,7 @@ class Keeping:
         owner.take_static_methods(self._read)
         owner.take_overriding_methods(self._called)
         known = -1
-        while known != len(owner.attributes):  # methods read what the constructor makes, and the other way round
+        while known != len(owner.attributes):  # methods read what the constructor creates, and vice versa
             known = len(owner.attributes)
             lines = None if construct is torch.nn.Module.__init__ else body_of(construct, self._known, owner)
             methods = [
@@ -246,11 +246,11 @@ class Keeping:
         tail = [own_attribute(name, added) for name, added in held.added.items()] if made.members else []
         body = (*head, *([] if lines is None else [lines]), *tail) or (syntax.Pass(),)
         is_own_constructor = construct is not torch.nn.Module.__init__
-        # It may be given what nothing reads any more.
+        # It may take parameters that are no longer used.
         own = parameters_of(construct, self._values) if is_own_constructor else (syntax.Parameter("self"),)
-        # What gathers those by name is last.
-        given = sorted((*own, *common_parameters()), key=lambda each: each.kind == "**")
-        constructor = syntax.FunctionDef("__init__", tuple(given), body, returns=syntax.Const(None))
+        # ``**kwargs`` comes last.
+        accepted = sorted((*own, *common_parameters()), key=lambda each: each.kind == "**")
+        constructor = syntax.FunctionDef("__init__", tuple(accepted), body, returns=syntax.Const(None))
         made_so = (
             (self._definition(function, written), (syntax.Name("staticmethod"),) if is_static else ())
             for function, is_static, written in methods
@@ -264,12 +264,12 @@ class Keeping:
         parameters = parameters_of(function, self._values)
         if self._known.takes_options(function):
             if any(each.kind == "**" for each in parameters):
-                raise CannotKeep(f"{function.__qualname__} makes modules, and gathers what it is given by name")
+                raise CannotKeep(f"{function.__qualname__} creates modules and takes **kwargs")
             parameters = (*parameters, syntax.Parameter(OPTIONS, syntax.Name("Any"), kind="**"))
         return syntax.FunctionDef(function.__name__, parameters, (lines or syntax.Pass(),), returns=syntax.Name("Any"))
 
     def _arguments(self, made: FoldedClass, fixed: Mapping[str, syntax.Expr]) -> tuple[Argument, ...]:
-        """What the root's constructor is given; the source says nothing with what takes no other value."""
+        """The arguments of the root's constructor; those with a single value are not used by the code."""
         if "" not in made.members:
             return ()
         found = []
@@ -278,12 +278,12 @@ class Keeping:
             parameter = taken[name]
             default = None if parameter.default is parameter.empty else self._values.default(parameter.default)
             by_name = parameter.kind is parameter.KEYWORD_ONLY
-            given = {"": self._values.value(value)}
-            found.append(Argument(name, given, False, False, default, by_name, is_said=name not in fixed))
+            values = {"": self._values.value(value)}
+            found.append(Argument(name, values, False, False, default, by_name, is_said=name not in fixed))
         return tuple(found)
 
     def _class_attributes(self, cls: type, has_own_base: bool) -> tuple[syntax.Assign, ...]:
-        """Those of the class itself that are read."""
+        """The class attributes that are read."""
         found = {}
         for base in reversed(cls.__mro__):
             if not is_own(base) or not issubclass(base, torch.nn.Module) or (has_own_base and base is not cls):

@@ -1,4 +1,4 @@
-"""Builds classes whose constructors are written as the original's source has them."""
+"""Build classes whose constructors are translated from the original's source."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from port.translation.structure.sequential import IDENTITY
 from port.translation.structure.written_calls import WrittenCalls
 
 _THERE = syntax.Const(...)
-"""In the place of what makes an attribute: that is in the original's source."""
+"""Placeholder for an attribute's construction, which is in the original's source."""
 
 
 class KeptBuilding(ClassBuilding):
-    """The classes on their way.
+    """Builds the classes of a program with translated constructors.
 
     Args:
-        fixed: arguments of the root's constructor that take no other values.
+        fixed: arguments of the root's constructor that accept one value only.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class KeptBuilding(ClassBuilding):
         self._tensors: dict[type, dict[str, tuple[syntax.Expr, ...]]] = defaultdict(dict)
 
     def program(self) -> Program:
-        """The program.
+        """Build the program.
 
         Raises:
-            CannotKeep: a constructor cannot be written so.
+            CannotKeep: a constructor cannot be translated.
         """
         if not all(parameter.requires_grad for parameter in self.tree.root.parameters()):
             raise CannotKeep("some of its parameters are frozen")
@@ -79,7 +79,7 @@ class KeptBuilding(ClassBuilding):
         return replace(program, classes=kept.classes, definitions=kept.definitions, imports=kept.imports)
 
     def _apart(self) -> dict[type, HeldNames]:
-        """What is written of the modules that were made for constructors, and of which the model holds parts."""
+        """The names held by modules that were created for constructors, and of which the model holds only parts."""
         written = {
             id(child)
             for forms in self._forms.values()
@@ -102,11 +102,11 @@ class KeptBuilding(ClassBuilding):
         return found
 
     def _literal(self, name: str) -> syntax.Expr:
-        """An argument of the root's that takes no other value."""
+        """The value of a root argument that accepts one value only."""
         try:
             return literal(self._made_calls.root[name])
         except NoSource:
-            raise CannotKeep(f"{name} is something else than where it stays as it is") from None
+            raise CannotKeep(f"the fixed argument {name} has no source form") from None
 
     def _made(self, path: str) -> syntax.Expr | None:
         made = super()._made(path)
@@ -120,7 +120,7 @@ class KeptBuilding(ClassBuilding):
             return form
         own = {identifier(name) for name in self._names(form)}
         added = {name: made for name, made in form.attributes.items() if name not in own}
-        form, added = self._with_names_of_their_own(form, added)
+        form, added = self._with_free_names(form, added)
         self._added[type(form.module)].append(added)
         tensors = self._tensors[type(form.module)]
         for name in (*form.module._parameters, *form.module._buffers):
@@ -128,12 +128,12 @@ class KeptBuilding(ClassBuilding):
                 tensors[name] = (*tensors.get(name, ()), form.attributes[identifier(name)])
         return self._taken(form, dict.fromkeys(form.attributes, _THERE))
 
-    def _with_names_of_their_own(
+    def _with_free_names(
         self, form: ClassForm, added: Mapping[str, syntax.Expr]
     ) -> tuple[ClassForm, dict[str, syntax.Expr]]:
-        """An instance, and what it has in JAX alone, under names of which the original has nothing.
+        """Rename what an instance has in JAX only, where the original has an attribute of that name.
 
-        The original may hold a rate as ``dropout``: the layer that drops is ``dropout_layer`` then.
+        If the original has a rate ``dropout``, the dropout layer is called ``dropout_layer``.
         """
         names = {name: f"{name}_layer" if hasattr(form.module, name) else name for name in added}
 
@@ -150,14 +150,14 @@ class KeptBuilding(ClassBuilding):
         attributes = {names.get(name, name): made for name, made in form.attributes.items()}
         said = {names[name]: self._numbers.said_by_attributes(form.path, made) for name, made in added.items()}
         if any(map(_is_of_another, syntax.walk(*said.values()))):
-            raise CannotKeep(f"{type(form.module).__name__} draws with a number that another module holds")
+            raise CannotKeep(f"{type(form.module).__name__} draws random numbers with a value of another module")
         return replace(form, attributes=attributes, body=body), said
 
     def _sequential_form(self, path: str) -> ClassForm:
         return self._taken(super()._sequential_form(path), {})
 
     def _taken(self, form: ClassForm, attributes: Mapping[str, syntax.Expr]) -> ClassForm:
-        """An instance whose attributes its constructor's own source makes."""
+        """An instance whose attributes its translated constructor creates."""
         cls = type(form.module)
         if not has_own_constructor(cls) and not inherits_a_layers_constructor(cls):
             raise CannotKeep(f"{cls.__name__} has no constructor of its own")
@@ -165,7 +165,7 @@ class KeptBuilding(ClassBuilding):
         return replace(form, attributes=attributes)
 
     def _left_out(self) -> frozenset[str]:
-        """The paths of modules that are an attribute of the original's and none of the written one's."""
+        """The paths of child modules that the written module does not hold."""
         return frozenset(
             f"{form.path}.{name}" if form.path else name
             for forms in self._forms.values()
@@ -186,7 +186,7 @@ class KeptBuilding(ClassBuilding):
         added, *others = self._added[cls]
         for other in others:
             if other != added:
-                raise CannotKeep(f"the instances of {cls.__name__} differ in what they have in JAX alone")
+                raise CannotKeep(f"the instances of {cls.__name__} differ in what they hold in JAX only")
         is_list = self.tree.is_list(forms[0].path)
         tensors = self._tensors[cls]
         tables = frozenset(
@@ -199,13 +199,13 @@ class KeptBuilding(ClassBuilding):
         return layout.is_torchs and layout.folded is None
 
     def _names(self, form: ClassForm) -> list[str]:
-        """The names of what the original's instance holds, as the written one holds it."""
+        """The original's names for what an instance holds, under which the written instance holds it too."""
         module = form.module
         modules = [LAYERS] if self.tree.is_list(form.path) else module._modules
         return [*modules, *module._parameters, *module._buffers]
 
     def _layer(self, path: str) -> syntax.Expr | None:
-        """What is written for a layer, or for a parameter of a list's or a dict's."""
+        """Write a layer, or a parameter in a list or dict."""
         if path not in self.tree.modules:
             owner, _, name = path.rpartition(".")
             return self._own(owner, name)
@@ -218,6 +218,6 @@ class KeptBuilding(ClassBuilding):
 
 
 def _is_of_another(node: syntax.Node) -> bool:
-    """Whether a number is still an attribute's after those of the module's own are said."""
+    """Whether a number still refers to an attribute after the module's own attributes were substituted."""
     origin = node.origin if isinstance(node, syntax.Const) else None
     return origin is not None and any(isinstance(each, AttributeOf) for each in leaves_of(origin))

@@ -1,4 +1,4 @@
-"""What is known while constructors are written: the class around a function, and the construction."""
+"""Context while constructors are translated: the class around a function, and the construction."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from port.translation.structure.kept_constructors.names import Names
 
 @dataclass
 class Owner:
-    """The class that a function is written in.
+    """The class in which a function is written.
 
     Attributes:
-        original: class.
-        attributes: of ``self`` that are needed; grows.
-        modules: names of modules and tensors that the original holds.
-        written: those of them that the written one holds.
-        tensors: names of parameters and buffers → what they start as in its instances.
-        is_sequential: whether what it holds are the items of a Sequential.
-        is_list: whether what it holds are the items of a list.
-        methods: that are called → their functions; grows.
-        static: names of those that take no instance; grows.
-        instances: of the original.
-        tables: names of buffers that may be worked out as the original's statements do.
+        original: the original class.
+        attributes: the attributes of ``self`` that are needed; grows.
+        modules: names of the modules and tensors that the original holds.
+        written: those of them that the written class holds.
+        tensors: names of parameters and buffers → their initial values in the instances.
+        is_sequential: whether it holds the items of a Sequential.
+        is_list: whether it holds the items of a list.
+        methods: names of called methods → their functions; grows.
+        static: names of static methods; grows.
+        instances: the original's instances.
+        tables: names of buffers that may be computed as in the original's statements.
     """
 
     original: type
@@ -48,10 +48,10 @@ class Owner:
     tables: frozenset[str] = frozenset()
 
     def take_overriding_methods(self, called: Mapping[type, Collection[str]]) -> None:
-        """Take in the methods that take the place of others, which the constructor of a base calls.
+        """Add the methods that override those that a base's constructor calls.
 
         Args:
-            called: classes → the names of the methods that their constructors call.
+            called: class → names of the methods that its constructor calls.
         """
         for base in self.original.__mro__[1:]:
             for name in called.get(base, ()):
@@ -60,7 +60,7 @@ class Owner:
                     self.methods[name] = method
 
     def take_static_methods(self, read: Iterable[str]) -> None:
-        """Take in the methods without an instance among the names that are read of anything: of a class, say."""
+        """Add the static methods among the names of attributes that are read anywhere."""
         for name in sorted(read):
             method = inspect.getattr_static(self.original, name, None)
             function = method.__func__ if isinstance(method, staticmethod) else None
@@ -70,47 +70,47 @@ class Owner:
 
 
 class Known:
-    """Of a construction.
+    """What is known about a construction.
 
     Args:
-        calls: of its constructors.
-        forms: what is written for them.
-        values: of classes that are handed on.
-        names: of what stands outside of a function.
+        calls: its constructor calls.
+        forms: their source forms.
+        values: writes classes that are passed as values.
+        names: resolves names from outside a function.
 
     Attributes:
-        given_options: the functions in which a tensor is made with the options; grows.
+        with_options: functions that create a tensor with the options; grows.
     """
 
     def __init__(self, calls: ConstructionCalls, forms: CallForms, values: ClassValues, names: Names) -> None:
         self.calls, self.forms, self.values, self.names = calls, forms, values, names
-        self._with_options: dict[FunctionType, bool] = {}
-        self.given_options: set[FunctionType] = set()
+        self._takes_options: dict[FunctionType, bool] = {}
+        self.with_options: set[FunctionType] = set()
 
-    def give_options(self, function: FunctionType) -> None:
-        """Take note of a function in which a tensor is made with the options: whoever calls it has to give them."""
-        if function not in self.given_options:
-            self.given_options.add(function)
-            self._with_options.clear()
+    def add_with_options(self, function: FunctionType) -> None:
+        """Record a function that creates a tensor with the options, so that its callers pass them."""
+        if function not in self.with_options:
+            self.with_options.add(function)
+            self._takes_options.clear()
 
     def takes_options(self, function: Any) -> bool:
-        """Whether a function makes modules, and so is given what these are constructed with."""
+        """Whether a function creates modules, and therefore takes their options."""
         if not isinstance(function, FunctionType) or not is_own_function(function):
             return False
-        if function not in self._with_options:
-            self._with_options[function] = False  # one that calls itself
+        if function not in self._takes_options:
+            self._takes_options[function] = False  # for recursive functions
             definition = definition_of(function)
             count = 0 if definition is None else len(calls_of(definition))
-            self._with_options[function] = (
-                function in self.given_options
+            self._takes_options[function] = (
+                function in self.with_options
                 or any(self.calls.calls.get((function, number)) for number in range(count))
                 or any(map(self.takes_options, self._functions_called(function)))
                 or any(map(self.takes_options, self.in_its_place(function)))
             )
-        return self._with_options[function]
+        return self._takes_options[function]
 
     def in_its_place(self, function: FunctionType) -> Iterator[FunctionType]:
-        """The methods of other classes that may be called where a method is: what overrides it, what it overrides."""
+        """The methods that may be called in a method's place: those that override it, and those that it overrides."""
         for cls in {type(module) for module in self.calls.modules.values()}:
             methods = [vars(base).get(function.__name__) for base in cls.__mro__]
             if function in methods and function.__name__ != "__init__":

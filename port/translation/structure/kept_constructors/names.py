@@ -1,4 +1,4 @@
-"""What the names in a constructor's source stand for, and what is written for them."""
+"""Resolve the names in a constructor's source, and write them."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 from port.translation.structure.kept_constructors.class_values import ClassValues
 
 NOTHING = object()
-"""In the place of what a name stands for: it is one of the function's own, or nobody knows."""
+"""The value of a name that is local to the function or unknown."""
 
 
 class Names:
-    """Looks the names of a function's source up.
+    """Resolves names in a function's source.
 
     Args:
-        values: of classes that are handed on.
-        written: classes of modules → what they are called.
-        found: is filled.
+        values: writes classes that are passed as values.
+        written: module class → name of the written class.
+        found: collects the definitions that are needed.
     """
 
     def __init__(self, values: ClassValues, written: dict[type, str], found: AlsoWritten) -> None:
         self._values, self._written, self.found = values, written, found
 
     def stands_for(self, node: ast.expr, function: Any, own: set[str]) -> Any:
-        """What a name, or a chain of names, stands for in a function; `NOTHING` where that is not known beforehand.
+        """The value of a name or dotted name in a function; `NOTHING` if it is not known in advance.
 
         Args:
             node: the expression.
-            function: around it; or a class, for what stands in its body.
-            own: the function's own names.
+            function: the function around it; or a class, for names in a class body.
+            own: the function's local names.
         """
         match node:
             case ast.Name(id=name) if name not in own:
@@ -51,21 +51,21 @@ class Names:
         return NOTHING
 
     def _is_there(self, node: ast.expr, function: Any, own: set[str]) -> bool:
-        """Whether an expression is a module of which what it gives stays as it is."""
+        """Whether an expression is a module whose contents may be used unchanged."""
         thing = self.stands_for(node, function, own)
         return isinstance(thing, ModuleType) and _is_there(thing.__name__)
 
     def written(self, node: ast.Name | ast.Attribute, thing: Any, function: Any, own: set[str]) -> syntax.Expr | None:
-        """What is written for a name, by what it stands for; None where it stays as it is.
+        """Write a name according to its value; None where it stays unchanged.
 
         Args:
-            node: the name, or a chain of names.
-            thing: that it stands for.
-            function: around it, and
-            own: the function's own names, as in `stands_for`.
+            node: the name or dotted name.
+            thing: its value.
+            function: the function around it.
+            own: the function's local names, as in `stands_for`.
 
         Raises:
-            CannotKeep: source cannot say it.
+            CannotKeep: it has no source form.
         """
         if thing is getattr(builtins, getattr(thing, "__name__", ""), NOTHING):
             return None
@@ -75,7 +75,7 @@ class Names:
             return syntax.Name(self._written[thing])
         if thing is partial:
             return syntax.Name("partial")
-        if thing is torch.linspace:  # each layer's rate, say; a table is written otherwise
+        if thing is torch.linspace:  # such as each layer's drop rate; tables are written elsewhere
             return code("port.nn.torch_linspace")
         if isinstance(node, ast.Attribute) and self._is_there(node.value, function, own):
             first = _first(node)  # math.pi
@@ -93,10 +93,10 @@ class Names:
         try:
             return literal(thing)
         except NoSource:
-            raise CannotKeep(f"its constructor reads {ast.unparse(node)}, which JAX has not") from None
+            raise CannotKeep(f"its constructor uses {ast.unparse(node)}, which has no counterpart in JAX") from None
 
     def _take_import(self, name: str, thing: Any) -> None:
-        """Take note of the line that gives a module, or what is in one, its name."""
+        """Record the import line of a module, or of a name from a module."""
         if isinstance(thing, ModuleType):
             home = thing.__name__
             self.found.imports.add(f"import {home}" if home == name else f"import {home} as {name}")
@@ -107,18 +107,18 @@ class Names:
 
 _PLAIN = (bool, int, float, complex, str, bytes, tuple, list, dict)
 _THERE = sys.stdlib_module_names | {"numpy"}
-"""Packages that are there wherever JAX is."""
+"""Packages that are installed wherever JAX is."""
 _DRAWS = "numpy.random"
-"""What it gives depends on more than what it is given."""
+"""Its results depend on more than the arguments."""
 
 
 def _is_there(module: str) -> bool:
-    """Whether what a module gives stays as it is: it is Python's own, or of what JAX itself needs."""
+    """Whether a module may be used unchanged: it belongs to Python, or JAX itself depends on it."""
     return module.partition(".")[0] in _THERE and not f"{module}.".startswith(f"{_DRAWS}.")
 
 
 def _first(node: ast.expr) -> ast.Name:
-    """The name at the head of a chain of names."""
+    """The first name of a dotted name."""
     while isinstance(node, ast.Attribute):
         node = node.value
     assert isinstance(node, ast.Name)

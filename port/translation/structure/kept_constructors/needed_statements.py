@@ -1,4 +1,4 @@
-"""Which statements of a constructor's source are needed for what the written module holds."""
+"""Find the statements of a constructor that create what the written module holds."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import Tensor
 
 @dataclass
 class Reads:
-    """What a function reads: names of its own, and attributes of ``self``."""
+    """What code reads: local names, and attributes of ``self``."""
 
     names: set[str] = field(default_factory=set)
     attributes: set[str] = field(default_factory=set)
 
     def take(self, tree: ast.AST) -> None:
-        """Take in what an expression or a statement reads."""
+        """Add what an expression or a statement reads."""
         for node in ast.walk(tree):
             match node:
                 case ast.Attribute(value=owner, attr=name) if _is_self(owner):
@@ -33,23 +33,23 @@ def with_needed(
     tensors: Mapping[str, Reads],
     modules: Sequence[object] = (),
 ) -> ast.FunctionDef:
-    """A function without the statements that nothing needs.
+    """Remove statements that nothing needs from a function.
 
-    The order of statements is not looked at: what assigns a name that is read anywhere stays.
+    The order of statements is ignored: an assignment stays if its name is read anywhere.
 
     Args:
-        definition: of the function.
-        attributes: those of ``self`` that are needed; what is read in the statements that stay is taken in.
-        methods: those of ``self`` that make some of these.
-        tensors: attributes that are parameters or buffers → what is read where they are made as they are written.
-        modules: what ``self`` became.
+        definition: the function's tree; it is changed.
+        attributes: the attributes of ``self`` that are needed; grows by those that the remaining statements read.
+        methods: the methods of ``self`` that create some of these.
+        tensors: attributes that are parameters or buffers → what their written form reads.
+        modules: the instances that ``self`` became.
     """
     _Needed(definition, attributes, methods, tensors, modules).leave()
     return definition
 
 
 class _Needed:
-    """The statements of a function that are needed, as they are found."""
+    """Finds the statements of a function that are needed."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class _Needed:
         self.kept: set[ast.stmt] = set()
 
     def leave(self) -> None:
-        """Leave these in the function."""
+        """Remove all other statements."""
         own, reads = own_names(self.definition), self.reads
         while True:
             before = len(reads.names), len(reads.attributes), len(self.kept)
@@ -76,7 +76,7 @@ class _Needed:
         self.definition.body = _only(self.definition.body, self.kept)
 
     def _look(self, statement: ast.stmt) -> bool:
-        """Take in a statement if it is needed, and what it reads."""
+        """Decide whether a statement is needed; if so, keep it and add what it reads."""
         inside = [part for block in blocks_of(statement) for part in block]
         if inside:
             looked = [self._look(part) for part in inside]  # at all of them
@@ -114,7 +114,7 @@ class _Needed:
                 if _is_super(owner):
                     return True
                 if method.endswith("_") and not method.startswith("_"):
-                    return False  # of a tensor's numbers: how these start, the construction has shown
+                    return False  # it changes a tensor's numbers, whose initialisation was observed
                 if _is_self(owner):
                     if method in _REGISTER:
                         return any(
@@ -134,9 +134,9 @@ class _Needed:
         return False
 
     def _is_any(self, target: ast.expr) -> bool:
-        """Whether what is assigned, or changed, is needed."""
+        """Whether an assigned or changed target is needed."""
         if isinstance(target, ast.Attribute) and not _is_self(target.value) and self._is_tensor(target):
-            return False  # its numbers; and which tensors are one, the translation has seen
+            return False  # a tensor's numbers; shared tensors were observed
         match target:
             case ast.Tuple(elts=items) | ast.List(elts=items):
                 return any(self._is_any(item) for item in items)
@@ -153,7 +153,7 @@ class _Needed:
         return False
 
     def _is_tensor(self, node: ast.expr) -> bool:
-        """Whether a chain of attributes, ``self.embed.weight``, became a tensor."""
+        """Whether a dotted name, ``self.embed.weight``, was a tensor in every instance."""
         return bool(self.modules) and all(isinstance(_followed(node, each), Tensor) for each in self.modules)
 
 
@@ -161,7 +161,7 @@ _REGISTER = ("register_buffer", "register_parameter")
 
 
 def _tensor_made(statement: ast.stmt) -> tuple[str, ast.expr] | None:
-    """The attribute of ``self`` that a statement makes, and of what."""
+    """The attribute of ``self`` that a statement creates, and its value."""
     match statement:
         case ast.Assign(targets=[ast.Attribute(value=owner, attr=name)], value=value) if _is_self(owner):
             return name, value
@@ -177,7 +177,7 @@ def _tensor_made(statement: ast.stmt) -> tuple[str, ast.expr] | None:
 
 
 def _followed(node: ast.expr, start: object) -> object:
-    """What a chain of attributes and of items leads to from ``self``; None where that cannot be told."""
+    """Follow attributes and items from ``self``; None where that is impossible."""
     match node:
         case ast.Name(id="self"):
             return start
@@ -192,7 +192,7 @@ def _followed(node: ast.expr, start: object) -> object:
 
 
 def _head(statement: ast.stmt) -> Iterator[ast.AST]:
-    """What a statement reads itself, without the statements in it."""
+    """What a statement reads itself, without its nested statements."""
     if isinstance(statement, ast.FunctionDef):
         yield from statement.body
         return
@@ -217,14 +217,14 @@ def _only(statements: list[ast.stmt], kept: set[ast.stmt]) -> list[ast.stmt]:
 
 
 def blocks_of(statement: ast.stmt) -> list[list[ast.stmt]]:
-    """The lists of statements in one: of a loop its body, of an ``if`` its branches."""
+    """The blocks of a statement: the body of a loop, the branches of an ``if``."""
     found = [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
     found += [handler.body for handler in getattr(statement, "handlers", [])]
     return [block for block in found if block]
 
 
 def attributes_assigned(definition: ast.FunctionDef) -> set[str]:
-    """The attributes of ``self`` that a function makes."""
+    """The attributes of ``self`` that a function creates."""
     found = set()
     for node in ast.walk(definition):
         match node:
@@ -239,7 +239,7 @@ def attributes_assigned(definition: ast.FunctionDef) -> set[str]:
 
 
 def own_names(definition: ast.FunctionDef) -> set[str]:
-    """The names of a function's own: its parameters, and what is assigned in it."""
+    """A function's local names: its parameters and assigned names."""
     own = {node.arg for node in ast.walk(definition.args) if isinstance(node, ast.arg)}
     names = (node for node in ast.walk(definition) if isinstance(node, ast.Name))
     return own | {node.id for node in names if isinstance(node.ctx, ast.Store)}

@@ -1,4 +1,4 @@
-"""Classes of the original's that are no modules: settings of blocks, say."""
+"""Classes of the original that are no modules, such as configurations of blocks."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from port.translation.structure.kept_constructors.names import NOTHING, Names
 
 
 def class_definition(cls: type, names: Names, read: set[str]) -> syntax.Lines:
-    """A class as its source has it, without its docstrings, annotations, and methods that nobody calls.
+    """Translate a class from its source, without docstrings, annotations and methods that are never called.
 
     Args:
         cls: the class.
-        names: what stands outside.
-        read: names of attributes that are read anywhere; what the class itself reads is taken in.
+        names: resolves names from outside the class.
+        read: names of attributes that are read anywhere; grows by those that the class itself reads.
 
     Raises:
-        CannotKeep: it reads what source cannot say.
+        CannotKeep: it reads something without a source form.
     """
     match copy.deepcopy(source_tree(cls)).body:
         case [ast.ClassDef() as tree]:

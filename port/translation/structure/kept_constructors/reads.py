@@ -1,4 +1,4 @@
-"""Which attributes the written source reads."""
+"""Find the attributes that the written source reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def attributes_read(made: FoldedClass) -> set[str]:
 
 
 def attributes_of_all(made: FoldedClass) -> set[str]:
-    """The names of the attributes that a class's call reads, of itself or of anything else."""
+    """The names of all attributes that a class's call reads, of any object."""
     body = made.body
     nodes = () if body is None else syntax.walk(*body.statements, body.returns)
     return {node.attr for node in nodes if isinstance(node, syntax.Attribute)}
@@ -29,12 +29,12 @@ def attributes_in(trees: Iterable[syntax.Node | None]) -> set[str]:
 
 
 def attributes_of_any(trees: Sequence[syntax.Node]) -> set[str]:
-    """The names of the attributes, of whatever, that the original's statements among some read."""
+    """The names of all attributes, of any object, that the original's statements among some trees read."""
     nodes = (node for text in texts_in(trees) for node in ast.walk(ast.parse(text)))
-    said = {node.attr for node in syntax.walk(*trees) if isinstance(node, syntax.Attribute)}  # what tensors start as
+    said = {node.attr for node in syntax.walk(*trees) if isinstance(node, syntax.Attribute)}  # initial values
     return said | {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
 
 
 def texts_in(trees: Sequence[syntax.Node]) -> list[str]:
-    """The original's statements among some, as text."""
+    """The original's statements among some trees, as text."""
     return [node.text for node in syntax.walk(*trees) if isinstance(node, syntax.Lines)]

@@ -1,4 +1,4 @@
-"""The signatures of constructors, and what they refuse."""
+"""Signatures of constructors, and checks of their arguments."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SIMPLE = {"int", "float", "bool", "str", "tuple", "list", "dict", "None"}
 
 
 def parameters_of(function: FunctionType, values: ClassValues) -> tuple[syntax.Parameter, ...]:
-    """The parameters of a function, with the twins of classes for defaults.
+    """The parameters of a function, with classes as defaults replaced by their twins.
 
     Raises:
-        CannotKeep: source cannot say a default.
+        CannotKeep: a default has no source form.
     """
     found = []
     for name, parameter in inspect.signature(function).parameters.items():
@@ -37,7 +37,7 @@ def parameters_of(function: FunctionType, values: ClassValues) -> tuple[syntax.P
 
 
 def parameters_taken(cls: type) -> dict[str, inspect.Parameter]:
-    """All that a class's constructor takes by its name: what it gathers and hands on to its base, too."""
+    """All named arguments of a class's constructor, including those that it passes to its base by ``**kwargs``."""
     found: dict[str, inspect.Parameter] = {}
     for base in cls.__mro__:
         if "__init__" not in vars(base):
@@ -49,13 +49,13 @@ def parameters_taken(cls: type) -> dict[str, inspect.Parameter]:
 
 
 def own_parameters(cls: type) -> dict[str, inspect.Parameter]:
-    """Those of a class's constructor that have a name."""
-    given = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
-    return {each.name: each for each in given if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
+    """The named parameters of a class's own constructor."""
+    every = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
+    return {each.name: each for each in every if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
 
 
 def refusal(cls: str, name: str, value: syntax.Expr) -> syntax.Stmt:
-    """A refusal of other values of an argument."""
+    """A statement that rejects other values of an argument."""
     message = f"{cls} is written for {name}={syntax.source(value)} alone"
     error = code("ValueError(message)", message=message)
     test = "is not" if value in (syntax.Const(None), syntax.Const(True), syntax.Const(False)) else "!="
@@ -63,14 +63,14 @@ def refusal(cls: str, name: str, value: syntax.Expr) -> syntax.Stmt:
 
 
 def default_refused(cls: str, name: str, default: type) -> syntax.Stmt:
-    """A refusal of the default of an argument, a class that is not written."""
+    """A statement that rejects an argument's default, a class that is not written."""
     message = f"{cls} is written without {default.__name__}, which {name} is by default: give another"
     error = code("NotImplementedError(message)", message=message)
     return syntax.If(code("given is None", given=syntax.Name(name)), (syntax.Raise(error),))
 
 
 def _annotation(annotation: Any) -> syntax.Expr:
-    """A parameter's annotation, if it is one of Python's own types; else ``Any``."""
+    """A parameter's annotation, if it consists of Python's own types; else ``Any``."""
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     if not isinstance(annotation, str) and getattr(annotation, "__args__", None):
         text = str(annotation)

@@ -1,4 +1,4 @@
-"""The statements of a constructor, and of what it calls."""
+"""Translate the statements of a constructor and of the functions that it calls."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from port.translation.structure.kept_constructors.needed_statements import block
 from port.translation.structure.kept_constructors.table_source import TableSource
 
 NO_MODULE = code("nnx.data(None)")
-"""What an attribute is that may be a module later: Flax asks for it to be said."""
+"""The value of an attribute that may become a module later; Flax requires it to be marked as data."""
 IDLE_MODULE = code("nnx.Sequential()")
-"""A module that gives what it takes."""
+"""A module that returns its input."""
 
 
 class StatementWriter(ExpressionWriter):
-    """Writes the statements of one function.
+    """Translates the statements of one function.
 
     Attributes:
-        tables: names of buffers → the statements that work them out.
+        tables: names of buffers → the statements that compute them.
     """
 
     tables: Mapping[str, TableSource] = MappingProxyType({})
 
     def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
-        """Statements as they are written."""
+        """Translate a block of statements."""
         if any(self.is_not_reached(node) for node in _outside_of_choices(statements)):
             return [self._raise()]
         made: list[ast.stmt] = []
@@ -64,7 +64,7 @@ class StatementWriter(ExpressionWriter):
                 return []
             case ast.FunctionDef() | ast.ClassDef() | ast.With() | ast.Try() | ast.Match():
                 kind = type(statement).__name__
-                raise CannotKeep(f"{self.function.__qualname__} has a statement of a kind that is not kept: {kind}")
+                raise CannotKeep(f"{self.function.__qualname__} contains an unsupported statement: {kind}")
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")))) as call):
                 return self._of_base(call)
             case ast.Expr(value=ast.Call() as call):
@@ -97,22 +97,22 @@ class StatementWriter(ExpressionWriter):
 
     @staticmethod
     def _as_branches(statement: ast.Assign, choice: ast.IfExp) -> ast.If:
-        """``a = b if c else d`` in two branches, of which one may be refused."""
+        """Write ``a = b if c else d`` as two branches, one of which may raise."""
         one, other = (ast.Assign(statement.targets, value) for value in (choice.body, choice.orelse))
         return ast.If(choice.test, [one], [other])
 
     def _check_all_held(self, targets: list[ast.expr]) -> None:
-        """See that of several attributes that are assigned at once none is a module that the written one does not hold.
+        """Check that a multiple assignment contains no module that the written class does not hold.
 
         Raises:
-            CannotKeep: one is.
+            CannotKeep: it does.
         """
         for node in (node for target in targets for node in ast.walk(target) if isinstance(node, ast.Attribute)):
             if self.owner is not None and node.attr in self.owner.modules - self.owner.written:
-                raise CannotKeep(f"{self.function.__qualname__} makes {node.attr} together with others")
+                raise CannotKeep(f"{self.function.__qualname__} assigns {node.attr} together with other names")
 
     def _attribute(self, name: str, value: ast.expr) -> list[ast.stmt]:
-        """What is assigned to an attribute of ``self``."""
+        """Translate an assignment to an attribute of ``self``."""
         owner = self.owner
         if owner is not None and owner.is_sequential and name in owner.modules:
             return [_appended(ast.Name("self", ast.Load()), self.visit(value))]
@@ -130,23 +130,23 @@ class StatementWriter(ExpressionWriter):
         return [ast.Assign([target], self.visit(value))]
 
     def _is_idle_at_first(self, name: str, value: ast.expr) -> bool:
-        """Whether it is an Identity, in whose place another module may come: in Flax no function becomes a module."""
+        """Whether it is an Identity that another module may replace: in Flax no function becomes a module."""
         definition = definition_of(self.function)
         if not isinstance(value, ast.Call) or definition is None:
             return False
         if self.known.names.stands_for(value.func, self.function, self.own) is not torch.nn.Identity:
             return False
-        given = [node for node in ast.walk(definition) if isinstance(node, ast.Attribute) and node.attr == name]
-        return sum(isinstance(node.ctx, ast.Store) for node in given) > 1
+        accesses = [node for node in ast.walk(definition) if isinstance(node, ast.Attribute) and node.attr == name]
+        return sum(isinstance(node.ctx, ast.Store) for node in accesses) > 1
 
     def _is_nothing(self, name: str, value: ast.expr, owner: Owner) -> bool:
-        """Whether a module is none, or an empty one, which the call of another instance tells from what that has."""
+        """Whether a module is None or empty here, while another instance has one and the call tells them apart."""
         if isinstance(value, ast.Call):
             return name in owner.written and self.known.forms.is_left_out((self.function, self.number_of(value)))
         return isinstance(value, ast.Constant) and value.value is None
 
     def _where_it_is_made(self, value: ast.expr, made: ast.expr) -> ast.expr:
-        """A tensor, on the condition on which the original has one: ``nn.Parameter(…) if bias else None``."""
+        """A tensor under the original's condition: ``nn.Parameter(…) if bias else None``."""
         match value:
             case ast.IfExp(test=test, orelse=ast.Constant(value=None) as nothing):
                 return ast.IfExp(self.visit(test), made, nothing)
@@ -155,18 +155,18 @@ class StatementWriter(ExpressionWriter):
         return made
 
     def tensor(self, name: str, starts: tuple[syntax.Expr, ...]) -> syntax.Expr:
-        """What a parameter or a buffer starts as, in all instances.
+        """The initial value of a parameter or buffer, common to all instances.
 
         Raises:
-            CannotKeep: it does not start alike in all of them.
+            CannotKeep: the instances differ.
         """
         made = {self.said(self.known.forms.said_in(self.function, start)) for start in starts}
         if len(made) != 1:
-            raise CannotKeep(f"{name} of {self.function.__qualname__} starts otherwise in other instances")
+            raise CannotKeep(f"{name} of {self.function.__qualname__} has another initial value in other instances")
         return self.with_options_given(made.pop())
 
     def _call_alone(self, call: ast.Call) -> list[ast.stmt]:
-        """A call that stands for what it does."""
+        """Translate a call made for its side effect."""
         match call:
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id="self"), attr="register_buffer" | "register_parameter"),
@@ -190,7 +190,7 @@ class StatementWriter(ExpressionWriter):
         return [ast.Expr(self.visit(call))]
 
     def _of_base(self, call: ast.Call) -> list[ast.stmt]:
-        """``super().__init__(…)``."""
+        """Translate ``super().__init__(…)``."""
         assert self.owner is not None and isinstance(call.func, ast.Attribute)
         base = base_of(self.owner.original, self.function)
         if call.func.attr != "__init__":
@@ -220,15 +220,15 @@ class StatementWriter(ExpressionWriter):
         return [ast.Expr(ast.Call(call.func, arguments, keywords))]
 
     def _items_as_attributes(self, call: ast.Call) -> list[ast.stmt]:
-        """The items of a Sequential with a ``forward`` of its own, as attributes of ``self``: those that are needed.
+        """Assign the items of a Sequential with its own ``forward`` to attributes of ``self``, if they are needed.
 
         Raises:
-            CannotKeep: they have other names than their numbers, or it is not said how many there are.
+            CannotKeep: their names are not their numbers, or their number is unknown.
         """
         assert self.owner is not None
         names = [str(place) for place, _ in enumerate(call.args)]
         if not self.owner.modules >= {*names} or any(isinstance(each, ast.Starred) for each in call.args):
-            raise CannotKeep(f"{self.owner.original.__name__} has a forward of its own, and its items are not said")
+            raise CannotKeep(f"{self.owner.original.__name__} has its own forward, and its items are not listed")
         return [
             ast.Assign([ast.Attribute(ast.Name("self", ast.Load()), identifier(name), ast.Store())], self.visit(each))
             for name, each in zip(names, call.args, strict=True)
@@ -236,7 +236,7 @@ class StatementWriter(ExpressionWriter):
         ]
 
     def _attributes_of(self, modules: ast.expr, line: int) -> ast.stmt:
-        """The modules of a dict as attributes of ``self``, as those of torch's dict are."""
+        """Assign the modules of a dict to attributes of ``self``, as torch's ModuleDict does."""
         items = ast.Call(ast.Attribute(modules, "items", ast.Load()), [], [])
         own = [self._unread(name, line) for name in ("name", "module")]
         names: list[ast.expr] = [ast.Name(each, ast.Load()) for each in own]
@@ -245,7 +245,7 @@ class StatementWriter(ExpressionWriter):
         return ast.For(target, items, [ast.Expr(made)], [])
 
     def _unread(self, name: str, line: int) -> str:
-        """A name that the original's constructor does not read behind a line."""
+        """A name that the original's constructor does not read after a line."""
         nodes = [] if self.definition is None else list(ast.walk(self.definition))
         read = {
             node.id
@@ -264,7 +264,7 @@ class StatementWriter(ExpressionWriter):
 
 
 def base_of(cls: type, function: FunctionType) -> type:
-    """The class whose constructor a constructor calls by ``super()``."""
+    """The class whose constructor ``super()`` calls."""
     defining = next(base for base in cls.__mro__ if vars(base).get(function.__name__) is function)
     after = cls.__mro__[cls.__mro__.index(defining) + 1 :]
     return next(base for base in after if "__init__" in vars(base))
@@ -280,7 +280,7 @@ def _appended(holder: ast.expr, value: ast.expr, method: str = "append") -> ast.
 
 
 def _outside_of_choices(statements: list[ast.stmt]) -> Iterable[ast.AST]:
-    """The nodes that are carried out whenever statements are: not in their branches, nor in parts of a choice."""
+    """The nodes that certainly run whenever the statements do: not those in branches or conditional expressions."""
     waiting: list[ast.AST] = list(statements)
     while waiting:
         node = waiting.pop()

@@ -1,4 +1,4 @@
-"""Torch's functions that constructors work out tables with, as expressions of JAX."""
+"""JAX expressions for the torch functions with which constructors compute tables."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 
 _EACH = ("exp", "sin", "cos", "tan", "log", "log2", "sqrt", "tanh", "abs", "outer", "tril", "triu", "eye", "linspace")
 _AS_IT_IS = ("float", "double", "to", "type", "clone", "contiguous", "detach", "type_as")
-"""Methods that leave the numbers: how precise they are, the table's own type says."""
+"""Methods that do not change the numbers; precision follows from the table's own dtype."""
 
 
-def function_written(name: str, args: list[ast.expr], given: Mapping[str | None, ast.expr]) -> ast.expr:
-    """What is written for a function of torch's."""
+def function_written(name: str, args: list[ast.expr], keywords: Mapping[str | None, ast.expr]) -> ast.expr:
+    """The JAX expression for a torch function."""
     jnp = ast.Name("jnp", ast.Load())
-    if given.keys() - ({"dim"} if name in ("cat", "stack") else set()):
-        raise CannotKeep(f"a table is worked out by torch.{name} with {', '.join(map(str, given))}")
+    if keywords.keys() - ({"dim"} if name in ("cat", "stack") else set()):
+        raise CannotKeep(f"a table is computed by torch.{name} with {', '.join(map(str, keywords))}")
     match name, args:
         case (("zeros" | "ones"), [ast.Tuple() | ast.List() as sizes]):
             return called(attribute(jnp, name), sizes)
@@ -26,18 +26,18 @@ def function_written(name: str, args: list[ast.expr], given: Mapping[str | None,
             return called(attribute(jnp, name), *args)
         case "pow", [base, exponent]:
             return ast.BinOp(base, ast.Pow(), exponent)
-        case (("cat" | "stack"), [tensors, *_]) if len(args) + len(given) <= 2:
-            axis = given.get("dim", args[1] if len(args) > 1 else ast.Constant(0))
+        case (("cat" | "stack"), [tensors, *_]) if len(args) + len(keywords) <= 2:
+            axis = keywords.get("dim", args[1] if len(args) > 1 else ast.Constant(0))
             made = called(attribute(jnp, "concatenate" if name == "cat" else name), tensors)
             made.keywords = [ast.keyword("axis", axis)]
             return made
         case _ if name in _EACH:
             return called(attribute(jnp, name), *args)
-    raise CannotKeep(f"a table is worked out by torch.{name}")
+    raise CannotKeep(f"a table is computed by torch.{name}")
 
 
 def method_written(value: ast.expr, name: str, args: list[ast.expr]) -> ast.expr:
-    """What is written for a method of a tensor's."""
+    """The JAX expression for a tensor method."""
     jnp = ast.Name("jnp", ast.Load())
     match name, args:
         case _, _ if name in _AS_IT_IS:
@@ -60,11 +60,11 @@ def method_written(value: ast.expr, name: str, args: list[ast.expr]) -> ast.expr
             return ast.Subscript(attribute(value, "shape"), dim, ast.Load())
         case _, [] if name in _EACH:
             return called(attribute(jnp, name), value)
-    raise CannotKeep(f"a table is worked out by .{name}()")
+    raise CannotKeep(f"a table is computed by .{name}()")
 
 
 def _unsqueezed(value: ast.expr, dim: ast.expr) -> ast.expr:
-    """``x[:, None]``, where that is plain to see."""
+    """Write ``x[:, None]`` where the dimension is a simple literal."""
     match dim:
         case ast.Constant(value=0):
             index: list[ast.expr] = [ast.Constant(None)]
@@ -78,8 +78,10 @@ def _unsqueezed(value: ast.expr, dim: ast.expr) -> ast.expr:
 
 
 def attribute(value: ast.expr, name: str) -> ast.Attribute:
+    """Read an attribute."""
     return ast.Attribute(value, name, ast.Load())
 
 
 def called(function: ast.expr, *args: ast.expr) -> ast.Call:
+    """Call a function with positional arguments."""
     return ast.Call(function, [*args], [])

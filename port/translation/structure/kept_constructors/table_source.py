@@ -1,4 +1,4 @@
-"""Tables as the original's constructors work them out: ``pe = pe.at[:, 0::2].set(jnp.sin(position * div_term))``."""
+"""Compute tables as the original's constructors do: ``pe = pe.at[:, 0::2].set(jnp.sin(position * div_term))``."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from port.translation.structure.kept_constructors.table_operators import (
 )
 
 StandsFor = Callable[[ast.expr], Any]
-"""What a name, or a chain of names, stands for."""
+"""Resolves a name or dotted name to its value."""
 Plain = Callable[[ast.expr], ast.expr]
-"""How an expression of plain values is written."""
+"""Writes an expression of plain values."""
 
 _CLOSE = 1e-12
-"""Between both sides in double precision, relative and absolute."""
+"""Tolerance between both sides in float64, relative and absolute."""
 _MADE = "table_that_is_made"
 _OPTIONS = {"dtype", "device", "requires_grad", "persistent"}
 
@@ -37,12 +37,12 @@ _OPTIONS = {"dtype", "device", "requires_grad", "persistent"}
 def table_sources(
     definition: ast.FunctionDef, function: FunctionType, known: Known, owner: Owner
 ) -> dict[str, TableSource]:
-    """The buffers that a constructor works out by statements that JAX has, too.
+    """Find the buffers that a constructor computes with statements that JAX can express.
 
     Args:
-        definition: of the constructor.
+        definition: the constructor's tree.
         function: the constructor.
-        known: of the construction.
+        known: the construction.
         owner: its class.
     """
     own, found = own_names(definition), {}
@@ -72,17 +72,17 @@ def table_sources(
 
 
 class TableSource:
-    """The statements of one constructor that work out a buffer.
+    """The statements of a constructor that compute a buffer.
 
     Args:
-        definition: of the constructor.
+        definition: the constructor's tree.
         statement: the statement that registers the buffer.
-        value: what it registers.
-        stands_for: tells torch's functions.
-        is_floating: whether the buffer has floats.
+        value: the registered value.
+        stands_for: resolves names, to recognise torch's functions.
+        is_floating: whether the buffer has a floating-point dtype.
 
     Raises:
-        CannotKeep: they are none of the kinds that are written.
+        CannotKeep: a statement is of an unsupported kind.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class TableSource:
             if isinstance(each, ast.Assign | ast.AugAssign) and self._is_tensor(each.value):
                 self._tensors |= _changed_by(each)
         if not self._is_tensor(value):
-            raise CannotKeep("a buffer is no table that its constructor works out")
+            raise CannotKeep("a buffer is not a table that its constructor computes")
         self.value = value
         needed = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
         kept: list[ast.stmt] = []
@@ -110,14 +110,14 @@ class TableSource:
             if not _changed_by(each) & needed & self._tensors:
                 continue
             if not isinstance(each, ast.Assign | ast.AugAssign) or stored is None:
-                raise CannotKeep(f"a table is worked out by {ast.unparse(each)}")
+                raise CannotKeep(f"a table is computed by {ast.unparse(each)}")
             kept.append(each)
             needed |= {node.id for node in ast.walk(each) if isinstance(node, ast.Name)}
         self.statements: list[ast.stmt] = kept[::-1]
 
     @property
     def reads(self) -> Reads:
-        """What these statements, and the value, read."""
+        """What the statements and the value read."""
         reads = Reads()
         for each in (*self.statements, self.value):
             reads.take(each)
@@ -125,7 +125,7 @@ class TableSource:
         return reads
 
     def written(self, statement: ast.stmt, plain: Plain) -> ast.stmt:
-        """One of the statements in JAX."""
+        """Translate one of the statements."""
         match statement:
             case ast.AugAssign(target=ast.Name(id=name), op=operator, value=value):
                 made = ast.BinOp(ast.Name(name, ast.Load()), operator, self.expression(value, plain))
@@ -136,26 +136,26 @@ class TableSource:
                 at = ast.Subscript(attribute(ast.Name(name, ast.Load()), "at"), self._index(index, plain), ast.Load())
                 made_so = called(attribute(at, "set"), self.expression(value, plain))
                 return ast.Assign([ast.Name(name, ast.Store())], made_so)
-        raise CannotKeep(f"a table is worked out by {ast.unparse(statement)}")
+        raise CannotKeep(f"a table is computed by {ast.unparse(statement)}")
 
     def start(self, plain: Plain) -> ast.expr:
-        """What the buffer starts as, in the type of the parameters where it is one of floats."""
+        """The buffer's initial value; a floating-point buffer is cast to the parameters' dtype."""
         made = self.expression(self.value, plain)
         if not self.is_floating:
             return made
         return called(attribute(made, "astype"), ast.Name("param_dtype", ast.Load()))
 
     def check(self, arguments: Mapping[str, Any], around: Mapping[str, Any], module: Any, expected: Any) -> None:
-        """See that these statements give the buffer, and that what is written gives the same in double precision.
+        """Check that the statements reproduce the buffer, and that their translation agrees with them in float64.
 
         Args:
-            arguments: of the constructor.
-            around: the names around the function.
-            module: that was constructed.
-            expected: the buffer.
+            arguments: the constructor's arguments.
+            around: the function's global names.
+            module: the constructed module.
+            expected: the module's buffer.
 
         Raises:
-            CannotKeep: something else came of it, or it fails.
+            CannotKeep: the results differ, or a statement fails.
         """
         import jax
         import jax.numpy as jnp
@@ -169,24 +169,24 @@ class TableSource:
                 double = _carried_out([_InDouble(self._stands_for).visit(copy.deepcopy(each)) for each in made], names)
             with jax.enable_x64(True):
                 ours = np.asarray(_carried_out(written, {**names, "jnp": jnp}))
-        except Exception as error:  # it is the original's code, which may ask for anything
-            raise CannotKeep(f"a table cannot be worked out in JAX: {error}") from None
+        except Exception as error:  # the original's code may raise anything
+            raise CannotKeep(f"a table cannot be computed in JAX: {error}") from None
         if not torch.equal(original, expected.detach()):
-            raise CannotKeep("a buffer is not what its constructor's statements give")
+            raise CannotKeep("a buffer is not the result of its constructor's statements")
         theirs = double.numpy()
         is_kind = ours.dtype.kind in "if" if self.is_floating else ours.dtype.kind == expected.numpy().dtype.kind
         if theirs.shape != ours.shape or not is_kind:
-            raise CannotKeep("a table that is worked out in JAX has another shape or type")
+            raise CannotKeep("a table computed in JAX has another shape or dtype")
         if not np.allclose(ours, theirs, rtol=_CLOSE, atol=_CLOSE, equal_nan=True):
-            raise CannotKeep("a table that is worked out in JAX has other numbers")
+            raise CannotKeep("a table computed in JAX has other numbers")
 
     # %% Expressions
 
     def expression(self, node: ast.expr, plain: Plain) -> ast.expr:
-        """An expression in JAX.
+        """Translate an expression.
 
         Raises:
-            CannotKeep: it has something that is not written.
+            CannotKeep: it contains something unsupported.
         """
         if not self._is_tensor(node):
             return plain(node)
@@ -207,14 +207,14 @@ class TableSource:
                 return ast.Subscript(inner(value), self._index(index, plain), ast.Load())
             case ast.Call(func=func, args=args, keywords=keywords):
                 name = self._torchs(func)
-                given = {each.arg: each.value for each in keywords if each.arg not in _OPTIONS}
+                others = {each.arg: each.value for each in keywords if each.arg not in _OPTIONS}
                 if name is not None:
                     return function_written(
-                        name, list(map(inner, args)), {key: inner(each) for key, each in given.items()}
+                        name, list(map(inner, args)), {key: inner(each) for key, each in others.items()}
                     )
-                if isinstance(func, ast.Attribute) and self._is_tensor(func.value) and not given:
+                if isinstance(func, ast.Attribute) and self._is_tensor(func.value) and not others:
                     return method_written(inner(func.value), func.attr, list(map(inner, args)))
-        raise CannotKeep(f"a table is worked out by {ast.unparse(node)}")
+        raise CannotKeep(f"a table is computed by {ast.unparse(node)}")
 
     def _index(self, node: ast.expr, plain: Plain) -> ast.expr:
         match node:
@@ -226,13 +226,13 @@ class TableSource:
         return self.expression(node, plain)
 
     def _torchs(self, func: ast.expr) -> str | None:
-        """The name of a function of torch's; None for something else."""
+        """The name of a torch function; None for anything else."""
         found = self._stands_for(func)
         name = getattr(found, "__name__", "")
         return name if found is not None and getattr(torch, name, None) is found else None
 
     def _is_tensor(self, node: ast.expr) -> bool:
-        """Whether an expression is a tensor: a call of torch's is in it, or a name of one."""
+        """Whether an expression is a tensor: it contains a call of torch or the name of a tensor."""
         return any(
             (isinstance(each, ast.Name) and each.id in self._tensors)
             or (isinstance(each, ast.Call) and self._torchs(each.func) is not None)
@@ -241,7 +241,7 @@ class TableSource:
 
 
 class _InDouble(ast.NodeTransformer):
-    """Takes single precision out of statements of torch's: ``dtype=torch.float``, ``.float()``."""
+    """Replaces single by double precision in torch statements: ``dtype=torch.float``, ``.float()``."""
 
     def __init__(self, stands_for: StandsFor) -> None:
         self._stands_for = stands_for
@@ -256,7 +256,7 @@ class _InDouble(ast.NodeTransformer):
 
 
 def _carried_out(statements: Sequence[ast.stmt], names: Mapping[str, Any]) -> Any:
-    """What statements make."""
+    """Run statements, and return the table."""
     own = dict(names)
     text = "\n".join(ast.unparse(ast.fix_missing_locations(copy.deepcopy(each))) for each in statements)
     exec(text, own)
@@ -264,7 +264,7 @@ def _carried_out(statements: Sequence[ast.stmt], names: Mapping[str, Any]) -> An
 
 
 def _changed_by(statement: ast.stmt) -> set[str]:
-    """The names that a statement gives values, or whose values it writes into."""
+    """The names that a statement assigns, or whose values it changes in place."""
     found = set()
     for node in ast.walk(statement):
         match node:
@@ -276,7 +276,7 @@ def _changed_by(statement: ast.stmt) -> set[str]:
 
 
 def _base(target: ast.expr | None) -> str | None:
-    """The name that is assigned, or into which something is written."""
+    """The name that is assigned or written into."""
     match target:
         case ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name)):
             return name

@@ -136,7 +136,7 @@ def test_a_branch_that_no_call_takes_is_named_and_raises(classifier: tuple[Class
     branch, word = made.untaken
     assert branch.startswith("`if extra is not None`")
     assert "case_nets.py:" in branch
-    assert word.startswith("pool, where it is another than 'mean', 'max'")
+    assert word.startswith("pool with a value other than 'mean', 'max'")
     for options, named in (({"extra": batch()}, "extra=None"), ({"pool": "first"}, "has pool like this")):
         with pytest.raises(NotImplementedError, match=named):
             made.run(batch(), **options)

@@ -54,7 +54,7 @@ def test_the_statements_before_a_condition_are_those_that_it_depends_on() -> Non
     before = [text_of(each.statement) for each in asked.before]
     assert before == ["shift = shift.copy()", "if window[0] >= T:\n    shift[0] = 0"]
     assert text_of(asked.before[0].statement) == "shift = shift.copy()" and asked.read == {"shift"}
-    assert [each.given for each in asked.before] == [{"shift"}, {"shift"}]
+    assert [each.assigned for each in asked.before] == [{"shift"}, {"shift"}]
     assert asked.before[1].read >= {"window", "T", "shift"}
 
 

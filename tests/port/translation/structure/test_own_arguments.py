@@ -79,15 +79,15 @@ def test_those_that_are_fixed_are_written_as_their_values() -> None:
     assert said(arguments, "blocks.1", block.fc1.out_features) == "int(8 * mlp_ratio)"
     assert said(arguments, "blocks.1", block.fc1.in_features) == "8"
     everything, _ = own(Vit(8), (VitBlock, ALL))
-    assert not everything.speaks_of("blocks.1") and everything.speaks_of("")
+    assert not everything.covers("blocks.1") and everything.speaks_of("")
     assert said(everything, "blocks.1", block.fc1.out_features) == "16"
-    assert everything.given("blocks.1") == {}
+    assert everything.passed("blocks.1") == {}
 
 
 def test_without_a_construction_all_stays() -> None:
     arguments = OwnArguments(None, ModuleTree(Vit(8), {}))
-    assert not arguments.speaks_of("")
-    assert arguments.given("") == {} and arguments.layer("norm") == (None, {})
+    assert not arguments.covers("")
+    assert arguments.passed("") == {} and arguments.layer("norm") == (None, {})
     body = Body(("x",), (), code("x"), False)
     assert arguments.in_body("", body, {}) == (body, {})
     assert arguments.sizes("pos", Vit(8).pos) == (1, 5, 8)
@@ -95,10 +95,10 @@ def test_without_a_construction_all_stays() -> None:
 
 def test_what_a_constructor_is_given() -> None:
     arguments, _ = own(Vit(8))
-    given = {name: syntax.source(value) for name, value in arguments.given("blocks.1").items()}
+    given = {name: syntax.source(value) for name, value in arguments.passed("blocks.1").items()}
     assert given == {"dim": "8", "heads": "2", "mlp_ratio": "2.0"}
     configured, _ = own(GPT)
-    (value,) = configured.given("blocks.0").values()
+    (value,) = configured.passed("blocks.0").values()
     assert isinstance(value, syntax.Const) and value.value == Configuration(Config)
     assert said_of(configured.in_constructor("", value)) == "config"
 

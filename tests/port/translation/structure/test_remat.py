@@ -296,7 +296,5 @@ def test_every_call_of_a_module_is_told_apart() -> None:
 
 @pytest.mark.sweep
 def test_numbers_among_arrays_are_refused() -> None:
-    with pytest.raises(
-        UsageError, match="Lengths cannot be checkpointed: it is given whole numbers among arrays, as its"
-    ):
+    with pytest.raises(UsageError, match=r"Lengths cannot be checkpointed: its argument [a-z]+ mixes"):
         port.translate(Grid(mixed=True), torch.randn(2, 3, 4, 5), remat="Lengths", check=False)

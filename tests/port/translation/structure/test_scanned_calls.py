@@ -67,11 +67,11 @@ def test_a_sequential_that_is_called() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("for layer in self.layers:\n    x = layer(x)\n    xs.append(x)\nreturn x", "does more than make values"),
-        ("for layer in self.layers:\n    x = layer(x)\n    self.last = x\nreturn x", "changes something"),
-        ("for layer in self.layers:\n    y = layer(x)\nreturn y", "y is there behind the first round alone"),
-        ("for layer in self.layers:\n    x = layer(x)\nreturn layer", "the last layer is read behind the loop"),
-        ("for layer in self.layers:\n    y = layer(x)\nreturn x", "its rounds make nothing"),
+        ("for layer in self.layers:\n    x = layer(x)\n    xs.append(x)\nreturn x", "has a side effect"),
+        ("for layer in self.layers:\n    x = layer(x)\n    self.last = x\nreturn x", "changes an object"),
+        ("for layer in self.layers:\n    y = layer(x)\nreturn y", "y is only defined after the first iteration"),
+        ("for layer in self.layers:\n    x = layer(x)\nreturn layer", "the last layer is read after the loop"),
+        ("for layer in self.layers:\n    y = layer(x)\nreturn x", "its iterations compute nothing"),
     ],
 )
 def test_loops_that_are_no_scan(text: str, why: str) -> None:
