@@ -15,11 +15,11 @@ from port.translation.ir.source_location import SourceLocation
 from port.translation.structure.call_statements import CallStatements, written_function
 from port.translation.structure.call_tree import Call, FunctionCall, Item, ModuleCall, Repeated
 from port.translation.structure.function_scope import FunctionScope, MethodScope
-from port.translation.structure.inline_dce import Made, inlined, needed, tree_with_inlined, with_inlined
+from port.translation.structure.inline_dce import Made, inlined, live, tree_with_inlined, with_inlined
 from port.translation.structure.kept_comments import is_worth_keeping
 from port.translation.structure.name_hints import hints
 from port.translation.structure.operand_order import with_numbers_in_front
-from port.translation.structure.scan import ends_of, made_of_loop, with_inlined_ends, written_loop
+from port.translation.structure.scan import ends_of, loop_statement, with_inlined_ends, written_loop
 from port.translation.structure.scope import Scope
 from port.translation.structure.source_map import outer_statements, statement_at
 from port.translation.structure.unpacking import assigned
@@ -132,7 +132,7 @@ class _Writer:
 
     def body(self, *, keeping_lengths: bool = False, unsaid: frozenset[str] = frozenset()) -> Body:
         self.unsaid = unsaid
-        made, inline = inlined(needed(self._made(self.call.items), self._ends()), self._ends())
+        made, inline = inlined(live(self._made(self.call.items), self._ends()), self._ends())
         if self._gives_something():
             self.results = tree_with_inlined(self.results, inline)
         self.writes = {path: with_inlined(expression, inline) for path, expression in self.writes.items()}
@@ -194,7 +194,7 @@ class _Writer:
         ends = ends_of(item.scan)
         for each in item.rounds:
             each.expression = with_inlined(each.expression, inline)
-        made, inner = inlined(needed(item.rounds, ends), ends)
+        made, inner = inlined(live(item.rounds, ends), ends)
         scan = with_inlined_ends(item.scan, {**inline, **inner})
 
         def statements(inside: Scope) -> list[syntax.Stmt]:
@@ -229,7 +229,7 @@ class _Writer:
                 case ModuleCall() | FunctionCall():
                     made += self.calls.made_by(item, self.call)
                 case Repeated():
-                    made.append(made_of_loop(item.scan, self._made(item.items)))
+                    made.append(loop_statement(item.scan, self._made(item.items)))
         hints(made, self._ends())
         return made
 

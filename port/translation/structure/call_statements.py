@@ -74,19 +74,19 @@ class CallStatements:
 
     def _parts_by_names(self, call: Call, results: tuple[Any, ...], made: Made) -> Iterator[Made]:
         """Yield ``x, skips = self.encode(x)``, and one statement for each part of a tree that has a single name."""
-        given: list[Any] = []
+        targets: list[Any] = []
         parts: list[Made] = []
         for place, result in enumerate(results):
             values = {value: keys for keys, value in parts_of(result)}
             if not isinstance(result, tuple | dict) or not values:
-                given.append(result)
+                targets.append(result)
                 continue
             whole = Value(f"{next(iter(values)).name}_and_others", (), "tree")
-            given.append(whole)
+            targets.append(whole)
             self.wholes[literal(call.results[place])] = whole
             for value, keys in values.items():
                 parts.append(Made(value, _part(whole, keys), made.statement, keys=(place, *keys)))
-        yield replace(made, results=tuple(given))
+        yield replace(made, results=tuple(targets))
         yield from parts
 
     def _as_values(self, call: Call) -> Any:
@@ -110,13 +110,13 @@ class CallStatements:
         arguments: list[syntax.Expr] = []
         keywords: list[syntax.Keyword] = []
         for name in self.bodies[call.key].parameters:
-            given = call.parameters[name.lstrip("*")]
+            argument = call.parameters[name.lstrip("*")]
             if name.startswith("**"):
-                keywords += [syntax.Keyword(key, self._given(item)) for key, item in given.items()]
+                keywords += [syntax.Keyword(key, self._argument(item)) for key, item in argument.items()]
             elif name.startswith("*"):
-                arguments += [self._given(item) for item in given]
+                arguments += [self._argument(item) for item in argument]
             else:
-                arguments.append(self._given(given))
+                arguments.append(self._argument(argument))
         called = held(call.path) if call.method == FORWARD else syntax.Attribute(syntax.Name("self"), call.method)
         return syntax.Call(called, tuple(arguments), tuple(keywords))
 
@@ -124,9 +124,9 @@ class CallStatements:
         function = self.functions.get(call.function)
         if function is None:
             raise Unreachable(caller.key, f"calls {call.function.__qualname__}, which is not written")
-        return function.called(call, self._given)
+        return function.called(call, self._argument)
 
-    def _given(self, argument: Any) -> syntax.Expr:
+    def _argument(self, argument: Any) -> syntax.Expr:
         """Write an argument; the whole result of another call is written as its one name."""
         expression = literal(argument)
         whole = None if isinstance(argument, syntax.Expr) else self.wholes.get(expression)

@@ -33,7 +33,7 @@ class Indistinct(Exception):
 
 
 def merged_cases(cases: Mapping[int, CaseBody], module: Any, function: Any) -> Body:
-    """Merge the bodies of several cases: what only some cases do goes behind a condition on the arguments.
+    """Merge the bodies of several cases: what only some cases do goes under a condition on the arguments.
 
     A literal of one case that is an argument's value in another is written as that argument.
 
@@ -92,7 +92,7 @@ class _Merging:
     # %% Statements of some cases
 
     def guarded(self, rows: list[CaseRow]) -> list[syntax.Stmt]:
-        """The merged statements, with those of only some cases behind their condition."""
+        """The merged statements, with those of only some cases under their condition."""
         statements: list[syntax.Stmt] = []
         assigned: set[str] = set()
         blocks = [list(block) for _, block in groupby(rows, key=self._block_of)]
@@ -115,7 +115,7 @@ class _Merging:
         return statements
 
     def _block_of(self, row: CaseRow) -> Any:
-        """A key that is equal for rows behind the same condition."""
+        """A key that is equal for rows under the same condition."""
         return row.whose, () if row.whose == self.everybody else self.conditions.branches_around(row.place)
 
     def tested(self, rows: list[CaseRow]) -> syntax.Expr:

@@ -94,7 +94,7 @@ class ClassBuilding:
                 forms = [form for form in forms if form.attributes or not form.path or form.body is not None]
                 folded = self._alike(fold(forms, set(taken)), forms)
                 if len(folded) > 1 and any(has_methods(form.body) for form in forms):
-                    # Once the methods are inlined, their differences can go behind a condition.
+                    # Once the methods are inlined, their differences can go under a condition.
                     raise MethodsDiffer({key for form in forms for key in methods_of(form.path, form.body)})
             for made in folded:
                 taken.add(made.name)
@@ -200,15 +200,15 @@ class ClassBuilding:
             lists = lists_beneath(path, own_lists, self.lists, self.tree, self.calls.bodies)
 
             def looped(method: str, function: Body) -> Body:
-                given = self.calls.lists.get(key_of(path, method), {})
-                known = lists.and_those(HeldLists({syntax.Name(name): count for name, count in given.items()}))
+                counts = self.calls.lists.get(key_of(path, method), {})
+                known = lists.union(HeldLists({syntax.Name(name): count for name, count in counts.items()}))
                 return with_loops(with_lengths_settled(function), known, getattr(type(module), method))
 
             body = each_function(body, looped)
         idle = (name for name in module._modules if self._is_idle(f"{path}.{name}" if path else name))
-        given = self.arguments.passed(path)
+        passed = self.arguments.passed(path)
         return ClassForm(
-            path, module, attributes, body, arguments=given, made=items, idle=frozenset(map(identifier, idle))
+            path, module, attributes, body, arguments=passed, made=items, idle=frozenset(map(identifier, idle))
         )
 
     def _is_idle(self, path: str) -> bool:

@@ -142,11 +142,12 @@ def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
     attributes: dict[str, syntax.Expr] = {name: code(IDENTITY) for name in sorted(idle)}
     modules: list[Argument] = []
     for attribute in names:
-        given = [form.attributes.get(attribute) for form in forms]
-        if all(made is None or isinstance(made, syntax.Name) for made in given):
-            given = [made for made in given if made is not None]  # random streams: the others may hold them too
+        constructions = [form.attributes.get(attribute) for form in forms]
+        if all(made is None or isinstance(made, syntax.Name) for made in constructions):
+            # Random streams: the instances without them may hold them, too.
+            constructions = [made for made in constructions if made is not None]
         try:
-            attributes[attribute] = unified(_all_there(given), holes, (attribute,))
+            attributes[attribute] = unified(_all_there(constructions), holes, (attribute,))
         except Differ:
             if len(groups) == 1 or len(modules) == _MOST_MODULES:
                 return None
@@ -208,11 +209,11 @@ def _said(forms: list[ClassForm], attributes: Mapping[str, syntax.Expr]) -> list
 
 def _module(attribute: str, forms: list[ClassForm]) -> Argument | None:
     """Pass a module that some instances lack as an argument; None if none lacks it: then they are different classes."""
-    given = {form.path: form.attributes.get(attribute) for form in forms}
-    if None not in given.values() or attribute in OPTIONS:
+    constructions = {form.path: form.attributes.get(attribute) for form in forms}
+    if None not in constructions.values() or attribute in OPTIONS:
         return None
     default = code(IDENTITY) if any(attribute in form.idle for form in forms) else syntax.Const(None)
-    values = {form.path: form.made.get(attribute) or given[form.path] or default for form in forms}
+    values = {form.path: form.made.get(attribute) or constructions[form.path] or default for form in forms}
     return Argument(attribute, values, True, default=default)
 
 
@@ -231,14 +232,14 @@ def _function(place: str, forms: list[ClassForm]) -> Argument | None:
     return Argument(next(original, f"layer_{place}"), values, True, default=default)
 
 
-def _all_there(given: list[syntax.Expr | None]) -> list[syntax.Expr]:
+def _all_there(constructions: list[syntax.Expr | None]) -> list[syntax.Expr]:
     """The same list, checked to be without gaps.
 
     Raises:
         Differ: some instances lack it.
     """
-    there = [made for made in given if made is not None]
-    if len(there) < len(given):
+    there = [made for made in constructions if made is not None]
+    if len(there) < len(constructions):
         raise Differ
     return there
 
@@ -252,7 +253,7 @@ def _read_in(body: Body | None) -> set[syntax.Node]:
 def _body(
     groups: list[list[ClassForm]], modules: list[Argument], holes: Holes, flags: list[Argument]
 ) -> Body | str | None:
-    """Merge the bodies, with what only some do behind a condition; the reason as a string where that is impossible."""
+    """Merge the bodies, with what only some do under a condition; the reason as a string where that is impossible."""
     bodies = [group[0].body for group in groups]
     if any(body is None for body in bodies):
         return None if all(body is None for body in bodies) else "only some are called"
@@ -274,7 +275,7 @@ def _body(
 def _returns(
     groups: list[list[ClassForm]], conditions: Conditions, statements: list[syntax.Stmt], holes: Holes
 ) -> syntax.Expr | None:
-    """Merge the return values; where one of two groups differs, it returns first, behind its condition."""
+    """Merge the return values; where one of two groups differs, it returns first, under its condition."""
     try:
         return _unified_returns(groups, holes)
     except Differ:

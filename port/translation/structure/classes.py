@@ -28,7 +28,7 @@ def program_of(
     functions: Functions | None = None,
     kept: ConstructionCalls | None = None,
 ) -> Program:
-    """Build the classes for the graphs of a module; what differs between example calls goes behind conditions.
+    """Build the classes for the graphs of a module; what differs between example calls goes under conditions.
 
     Args:
         cases: the graphs of each example call, by whether they are for training.

@@ -66,21 +66,23 @@ def layer_form(
     if not isinstance(made, type):
         return None
     anew = {} if known[0] is None else pair.arguments(known[0])
-    given = {name: _argument(value, anew.get(name)) for name, value in known_arguments(pair, module, *known).items()}
+    arguments = {
+        name: _argument(value, anew.get(name)) for name, value in known_arguments(pair, module, *known).items()
+    }
     taken = inspect.signature(made.__init__).parameters  # type: ignore[misc]
     has_bias = getattr(module, "bias", None) is not None
     for name, initializer in pair.initializers(module).items():
         if name in taken and (has_bias or not name.startswith("bias")):
-            given[name] = expression_of(initializer)
+            arguments[name] = expression_of(initializer)
     if known[0] is not None:
         for name, initializer in pair.initializers(known[0]).items():
-            if given.get(name) == (made_anew := expression_of(initializer)):
-                given[name] = made_anew
-    given |= initializers or {}
-    _check_accepted(pair, taken, given)
-    keywords = [syntax.Keyword(name, value) for name, value in given.items()]
+            if arguments.get(name) == (made_anew := expression_of(initializer)):
+                arguments[name] = made_anew
+    arguments |= initializers or {}
+    _check_accepted(pair, taken, arguments)
+    keywords = [syntax.Keyword(name, value) for name, value in arguments.items()]
     made_so = syntax.Call(code(name_of(pair.flax)), (), (*keywords, *_common(taken)))
-    redrawn = redrawn and {name: _at_own_row(made, given.get("padding_idx")) for name, made in redrawn.items()}
+    redrawn = redrawn and {name: _at_own_row(made, arguments.get("padding_idx")) for name, made in redrawn.items()}
     return code("port.nn.redrawn(layer, drawn, rngs=rngs)", layer=made_so, drawn=redrawn) if redrawn else made_so
 
 
@@ -96,11 +98,11 @@ def _at_own_row(drawn: syntax.Expr, padding: syntax.Expr | None) -> syntax.Expr:
     return syntax.transformed(drawn, of) if isinstance(padding, syntax.Const) else drawn
 
 
-def _check_accepted(pair: LayerPair, taken: Mapping[str, inspect.Parameter], given: Iterable[str]) -> None:
+def _check_accepted(pair: LayerPair, taken: Mapping[str, inspect.Parameter], arguments: Iterable[str]) -> None:
     """Check that the twin's constructor accepts the pair's arguments."""
     common = [name for name in _COMMON if name in taken]
     try:
-        inspect.Signature(list(taken.values())[1:]).bind(**dict.fromkeys([*common, *given]))
+        inspect.Signature(list(taken.values())[1:]).bind(**dict.fromkeys([*common, *arguments]))
     except TypeError as error:
         raise NoPair(
             f"{name_of(pair.torch)}: its twin {name_of(pair.flax)} rejects the pair's arguments: {error}. "
@@ -112,11 +114,11 @@ def function_form(module: Any) -> syntax.Expr:
     """Write a function layer as a callable: ``nnx.relu``, ``partial(nnx.gelu, approximate=False)``."""
     pair = twin_pair(module)
     callee = code(name_of(pair.flax))
-    given = {name: literal(_plain(value)) for name, value in pair.arguments(module).items()}
-    if not given:
+    arguments = {name: literal(_plain(value)) for name, value in pair.arguments(module).items()}
+    if not arguments:
         return callee
     return syntax.Call(
-        syntax.Name("partial"), (callee,), tuple(syntax.Keyword(name, value) for name, value in given.items())
+        syntax.Name("partial"), (callee,), tuple(syntax.Keyword(name, value) for name, value in arguments.items())
     )
 
 
@@ -291,11 +293,11 @@ def _class_of(callee: syntax.Expr) -> type | None:
 
 def _is_default(value: syntax.Expr, default: Any) -> bool:
     try:
-        given = worth(value)
+        constant = worth(value)
     except ValueError:
         return False
     if default == "VALID":  # padding of zero
-        return not np.any(given)
-    if isinstance(given, tuple) and isinstance(default, int) and not isinstance(default, bool):
-        return all(item == default for item in given)
-    return type(given) is type(default) and bool(given == default)
+        return not np.any(constant)
+    if isinstance(constant, tuple) and isinstance(default, int) and not isinstance(default, bool):
+        return all(item == default for item in constant)
+    return type(constant) is type(default) and bool(constant == default)

@@ -1,4 +1,4 @@
-"""Merge several calls of one function into one body; what only some of them do goes behind the original's condition."""
+"""Merge several calls of one function into one body; what only some of them do goes under the original's condition."""
 
 from __future__ import annotations
 

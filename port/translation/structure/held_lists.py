@@ -43,7 +43,7 @@ class HeldLists:
         lengths = {read(of): count for of, count in self.lengths.items()}
         return HeldLists(lengths, tuple(map(read, self.counted)), tuple(map(read, self.behind)))
 
-    def and_those(self, other: HeldLists) -> HeldLists:
+    def union(self, other: HeldLists) -> HeldLists:
         """The union of two sets of lists."""
         return HeldLists(
             {**self.lengths, **other.lengths}, (*self.counted, *other.counted), (*self.behind, *other.behind)
@@ -82,7 +82,7 @@ def lists_beneath(
         inside = f"{path}.{name}" if path else name
         if child is not None and inside in known and inside not in called:
             lists = lists_beneath(inside, known[inside], known, tree, called)
-            own = own.and_those(lists.of_child(syntax.Attribute(syntax.Name("self"), identifier(name))))
+            own = own.union(lists.of_child(syntax.Attribute(syntax.Name("self"), identifier(name))))
     return own
 
 

@@ -44,7 +44,7 @@ class Made:
         return [*values_in(self.expression), *self.inside]
 
 
-def needed(made: list[Made], ends: list[str]) -> list[Made]:
+def live(made: list[Made], ends: list[str]) -> list[Made]:
     """Eliminate dead code. A call of a layer is kept even if its result is unused: it may update statistics.
 
     Args:

@@ -20,7 +20,7 @@ from port.translation.structure.call_tree import Call
 from port.translation.structure.length_statements import LengthStatement
 from port.translation.structure.name_hints import own_name
 from port.translation.structure.named_lengths import NamedLengths
-from port.translation.structure.original_tensors import assigned_tensor, given_tensor
+from port.translation.structure.original_tensors import assigned_tensor, passed_tensor
 from port.translation.structure.said_lengths import is_said, said_with_names
 from port.translation.structure.unreachable import LostLength
 
@@ -75,7 +75,7 @@ class LengthScope:
     def _tensor(self, statement: LengthStatement, array: Value) -> Value | None:
         """The original's tensor whose lengths a statement reads, if a variable holds an array for it."""
         if statement.given_at is None:
-            return given_tensor(self.call, self.lowered, statement.tensor, array)
+            return passed_tensor(self.call, self.lowered, statement.tensor, array)
         place = SourceLocation(statement.place.file, statement.given_at)
         return assigned_tensor(self.lowered, array, place)
 

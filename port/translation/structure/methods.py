@@ -68,7 +68,7 @@ def methods_of(path: str, body: Body | None) -> set[str]:
 
 
 def is_conditional(statement: syntax.Stmt) -> bool:
-    """Whether a method is behind a condition, which a class cannot express."""
+    """Whether a method is under a condition, which a class cannot express."""
     inside = syntax.walk(statement) if isinstance(statement, syntax.If) else ()
     return any(isinstance(each, syntax.MethodDef) for each in inside)
 

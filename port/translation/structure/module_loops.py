@@ -38,7 +38,7 @@ def _with_loops(body: Body, lists: HeldLists, original: Any) -> Body:
     if name is None:
         return best
     for collecting, length in with_lists(body, name):
-        made = _rolled(collecting, lists.and_those(HeldLists({syntax.Name(name): length})), names)
+        made = _rolled(collecting, lists.union(HeldLists({syntax.Name(name): length})), names)
         best = max(best, made, key=_order)  # the first of equals
     return max(best, _rolled(_with_growing_list(body, original), lists, names), key=_order)
 

@@ -14,7 +14,7 @@ from port.translation.structure.call_tree import Call, FunctionCall
 from port.translation.structure.source_map import statement_at
 
 
-def given_tensor(call: Call, lowered: LoweredGraph, parameter: str, array: Value) -> Value | None:
+def passed_tensor(call: Call, lowered: LoweredGraph, parameter: str, array: Value) -> Value | None:
     """The tensor passed for a parameter whose written counterpart holds an array; None if uncertain.
 
     Args:

@@ -24,7 +24,7 @@ class Program:
     Attributes:
         classes: the last one is the root's.
         tree: the tree of torch modules.
-        numbers: path of an instance → its parameters that receive whole numbers (see `numbers_given`).
+        numbers: path of an instance → its parameters that receive whole numbers (see `number_parameters`).
         annotations: path of an instance → annotations of its parameters and results in any call (see `annotations_of`).
         layers: paths of the layers that the written module holds.
         variables: Flax's dotted paths of the modules' own parameters and buffers.

@@ -33,7 +33,7 @@ def with_inlined_ends(scan: Scan, inline: dict[str, syntax.Expr]) -> Scan:
     return replace(scan, next=after, given=stacked)
 
 
-def made_of_loop(scan: Scan, rounds: list[Made]) -> Made:
+def loop_statement(scan: Scan, rounds: list[Made]) -> Made:
     """Turn a loop into a statement to be written.
 
     Args:

@@ -81,7 +81,7 @@ def _statements(file: str) -> dict[int, Statement]:
 
 
 def _gives_a_function(function: ast.FunctionDef) -> bool:
-    """Whether a function returns one that it defines: a call of it does not compute what the name says."""
+    """Whether a function returns one that it defines: tensors computed during its call are not its result."""
     within = {node.name for node in function.body if isinstance(node, ast.FunctionDef)}
     returned = [node.value for node in function.body if isinstance(node, ast.Return)]
     return bool(returned) and all(isinstance(each, ast.Name) and each.id in within for each in returned)

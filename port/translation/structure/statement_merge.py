@@ -1,4 +1,4 @@
-"""Merge the statements of several instances; what only some do goes behind a condition."""
+"""Merge the statements of several instances; what only some do goes under a condition."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _is_none(value: syntax.Expr) -> bool:
 def _append(
     statements: list[syntax.Stmt], test: syntax.Expr, conditions: Conditions, others: set[int], statement: syntax.Stmt
 ) -> None:
-    """Append a statement behind its condition, in the previous ``if`` or its other branch where that fits."""
+    """Append a statement under its condition, in the previous ``if`` or its other branch where that fits."""
     last = statements[-1] if statements else None
     if isinstance(last, syntax.If):
         if last.test == test and not last.orelse:

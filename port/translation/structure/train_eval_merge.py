@@ -18,7 +18,7 @@ _MODE = "deterministic"
 
 
 def merged(training: Body, evaluation: Body, idle: Collection[syntax.Expr] = ()) -> Body:
-    """Merge two bodies; what only one mode does goes behind ``if not self.deterministic``.
+    """Merge two bodies; what only one mode does goes under ``if not self.deterministic``.
 
     Args:
         training: the body in training.

@@ -12,7 +12,7 @@ from port.translation.ir.expr import code
 from port.translation.ir.module_calls import FORWARD
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.structure.body import write_body
-from port.translation.structure.call_annotations import annotations_of, numbers_given
+from port.translation.structure.call_annotations import annotations_of, number_parameters
 from port.translation.structure.call_tree import ModuleCall, call_tree, calls_in
 from port.translation.structure.case_merge import Indistinct, merged_cases
 from port.translation.structure.cases import CaseBody, Held, default_of, held_by, in_all_calls
@@ -34,7 +34,7 @@ class WrittenCalls:
     Attributes:
         bodies: path of a module → the body of its call, with its other methods at the top.
         elements: path of a Sequential → child names → the function in place of a child that is not a written module.
-        numbers: `key_of` a call → its parameters that receive whole numbers (see `numbers_given`).
+        numbers: `key_of` a call → its parameters that receive whole numbers (see `number_parameters`).
         annotations: `key_of` a call → annotations of its parameters and results in any call (see `annotations_of`).
         options: `key_of` a call → defaults of the parameters that hold no array in some case.
         held: the values of the root's parameters in each case.
@@ -55,7 +55,7 @@ class WrittenCalls:
 def written_calls(
     cases: Sequence[Runs], tree: ModuleTree, dissolved: set[str], functions: Functions | None = None
 ) -> WrittenCalls:
-    """Write the bodies of all calls; what differs between cases or modes goes behind a condition.
+    """Write the bodies of all calls; what differs between cases or modes goes under a condition.
 
     Args:
         cases: the graphs of each example call, by whether they are for training.
@@ -231,7 +231,7 @@ class _Writing:
                 self.lengths[call.key][own_name(name)].add(len(argument))
         for name, annotation in annotations_of(call, self.lowered).items():
             self.annotations[call.key][name].add(annotation)
-        for name, kind in numbers_given(call, self.lowered).items():
+        for name, kind in number_parameters(call, self.lowered).items():
             known_kind = self.numbers[call.key].setdefault(name, kind)
             self.numbers[call.key][name] = kind if kind == known_kind else ""
         if self.tree.kind(call.path) == "sequential" and call.path and call.method == FORWARD:

@@ -478,7 +478,7 @@ REFUSED = {
     ),
     "no class": ((NET, *SHAPE, "--remat", "Nett"), "unknown class to checkpoint 'Nett'; there are: Net"),
     "no policy": ((NET, *SHAPE, "--remat", "Net", "--remat-policy", "dot"), "unknown remat policy 'dot'; there are:"),
-    "a policy for nothing": ((NET, *SHAPE, "--remat-policy", "dots"), "classes whose activations are computed again"),
+    "a policy for nothing": ((NET, *SHAPE, "--remat-policy", "dots"), "classes whose activations are recomputed"),
     "a name taken": ((NET, *SHAPE, "--name", "json"), "would hide another module named json"),
     "no name of Python's": ((NET, *SHAPE, "--name", "my net"), "Python has no name 'my net'"),
 }

@@ -31,7 +31,7 @@ class AlsoWritten:
             CannotKeep: the function has no name, as a lambda.
         """
         if not function.__name__.isidentifier():
-            raise CannotKeep("its constructor is given a function that has no name")
+            raise CannotKeep("a function without a name is passed to its constructor")
         self.functions[function] = None
         return syntax.Name(function.__name__)
 

@@ -87,7 +87,7 @@ class CallForms:
         values = (value for given in calls.given.values() for value in given.values())
         modules = (value for value in values if isinstance(value, torch.nn.Module))
         # Passed to a layer that is kept whole, which holds them or copies of them.
-        self._given_apart = {id(each) for each in modules if self._is_apart(self._paths.get(id(each)))}
+        self._made_for_others = {id(each) for each in modules if self._is_apart(self._paths.get(id(each)))}
         self._known: dict[Place, CallForm | None] = {}
 
     def of(self, place: Place) -> CallForm | None:
@@ -174,7 +174,7 @@ class CallForms:
 
     def _of_call(self, place: Place, call: ConstructionCall) -> CallForm | None:
         path = self._paths.get(id(call.module))
-        if path is None or id(call.module) in self._given_apart:
+        if path is None or id(call.module) in self._made_for_others:
             return self._of_apart(place, call.module)
         inside = call.called.func if isinstance(call.called, partial) else call.called
         if not isinstance(inside, type):
@@ -211,14 +211,14 @@ class CallForms:
         """Whether a module is outside the tree: it has no path, or is inside a layer that is kept whole."""
         return path is None or any(above in self._tree.layers for above in paths_above(path))
 
-    def is_given_apart(self, place: Place) -> bool:
+    def is_made_for_others(self, place: Place) -> bool:
         """Whether the calls at a place created layers for others to hold or copy: ``nn.TransformerEncoderLayer``."""
         calls = self._calls.calls.get(place, ())
-        return bool(calls) and all(id(call.module) in self._given_apart for call in calls)
+        return bool(calls) and all(id(call.module) in self._made_for_others for call in calls)
 
     def _of_apart(self, place: Place, module: Any) -> CallForm | None:
         """A module outside the model: a layer that another one copies, or a Sequential of which only items are held."""
-        if id(module) in self._given_apart and not is_own(type(module)) and has_a_twin(module):
+        if id(module) in self._made_for_others and not is_own(type(module)) and has_a_twin(module):
             made = layer_form(module, known=(module, {}))
             return MadeLayer(self.said(place, made))  # type: ignore[arg-type]
         if type(module) is not torch.nn.Sequential or all(id(child) not in self._paths for child in module):

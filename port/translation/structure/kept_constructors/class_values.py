@@ -18,7 +18,7 @@ from port.translation.ir.expr import NoSource, literal
 from port.translation.structure.constructors import OPTIONS, function_form, is_function, layer_form, shortened
 from port.translation.structure.kept_constructors.also_written import AlsoWritten, is_own_function
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
-from port.translation.structure.kept_constructors.given_objects import arguments_of_object, is_same_object
+from port.translation.structure.kept_constructors.passed_objects import arguments_of_object, is_same_object
 
 _OPTIONS_PASSED = syntax.Keyword(None, syntax.Name(OPTIONS))
 _SAMPLES = (4, 6)
@@ -119,10 +119,10 @@ class ClassValues:
             return syntax.Name(self._names[thing])
         if isinstance(thing, FunctionType) and is_own_function(thing):
             return self._found.function(thing)
-        given = arguments_of_object(thing)
-        if given is not None and not isinstance(thing, torch.nn.Module):
+        parameters = arguments_of_object(thing)
+        if parameters is not None and not isinstance(thing, torch.nn.Module):
             self._found.classes[type(thing)] = None
-            keywords = tuple(syntax.Keyword(name, self.value(each)) for name, each in given.items())
+            keywords = tuple(syntax.Keyword(name, self.value(each)) for name, each in parameters.items())
             return syntax.Call(syntax.Name(type(thing).__name__), (), keywords)
         try:
             return literal(thing)

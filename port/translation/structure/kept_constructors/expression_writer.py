@@ -49,7 +49,7 @@ class ExpressionWriter(ast.NodeTransformer):
         self.definition = definition
         self.own = own_names(definition) if definition is not None else set(inspect.signature(function).parameters)
         self.is_constructor = function.__name__ == "__init__"
-        self.given_apart: dict[str, syntax.Expr] = {}
+        self.layers_for_others: dict[str, syntax.Expr] = {}
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         place = self.function, self.number_of(node)
@@ -88,9 +88,9 @@ class ExpressionWriter(ast.NodeTransformer):
         instead: syntax.Expr
         for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
             match argument:
-                case ast.Name(id=name) if name in self.given_apart:
-                    instead, twin = syntax.Name(name), self.given_apart[name]
-                case ast.Call() if self.known.forms.is_given_apart((self.function, self.number_of(argument))):
+                case ast.Name(id=name) if name in self.layers_for_others:
+                    instead, twin = syntax.Name(name), self.layers_for_others[name]
+                case ast.Call() if self.known.forms.is_made_for_others((self.function, self.number_of(argument))):
                     instead = twin = self._layer(argument)
                 case _:
                     continue

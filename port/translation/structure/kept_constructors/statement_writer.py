@@ -71,8 +71,8 @@ class StatementWriter(ExpressionWriter):
                 return self._call_alone(call)
             case ast.Assign(value=ast.IfExp() as choice) if self._is_half_reached(choice):
                 return self._statement(self._as_branches(statement, choice))
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if self._is_given_apart(call):
-                self.given_apart[name] = self._layer(call)
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if self._is_made_for_others(call):
+                self.layers_for_others[name] = self._layer(call)
             case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
                 return self._attribute(name, value)
             case ast.AnnAssign(target=target, value=ast.expr() as value):
@@ -88,9 +88,9 @@ class StatementWriter(ExpressionWriter):
                 statement.targets = [self.visit(target) for target in value]  # type: ignore[attr-defined]
         return [statement]
 
-    def _is_given_apart(self, call: ast.Call) -> bool:
+    def _is_made_for_others(self, call: ast.Call) -> bool:
         place = self.function, self.number_of(call)
-        return self.known.forms.is_given_apart(place) and self.known.forms.of(place) is not None
+        return self.known.forms.is_made_for_others(place) and self.known.forms.of(place) is not None
 
     def _is_half_reached(self, choice: ast.IfExp) -> bool:
         return any(self.is_not_reached(node) for part in (choice.body, choice.orelse) for node in ast.walk(part))

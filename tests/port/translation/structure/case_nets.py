@@ -1,4 +1,4 @@
-"""Modules whose ``forward`` has options: what the translation of several example calls is tested with."""
+"""Modules whose ``forward`` has options, for tests of translation from several example calls."""
 
 from __future__ import annotations
 

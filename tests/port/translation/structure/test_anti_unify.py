@@ -1,4 +1,4 @@
-"""Several sources as one with holes: filled with each source's numbers, it is that source again."""
+"""Anti-unification: filled with each source's numbers, the merged source equals that source."""
 
 from __future__ import annotations
 

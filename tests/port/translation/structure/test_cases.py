@@ -1,4 +1,4 @@
-"""Several example calls: one source, in which what only some do stands behind the original's own condition."""
+"""Several example calls give one source, with what only some do under the original's own condition."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def translated(module: nn.Module, cases: Sequence[Any], *, static: bool = False)
 
 
 def check_runs_as(made: Translation, module: nn.Module, *args: Any, **kwargs: Any) -> None:
-    """The written module gives what the original gives, in evaluation."""
+    """Check that the written module's outputs equal the original's, in evaluation."""
     made.module.eval()
     with torch.no_grad():
         theirs = module.eval()(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Instances of one class as one class: what differs between them is what its constructor takes."""
+"""Instances of one class fold into one class; what differs between them becomes constructor arguments."""
 
 from __future__ import annotations
 

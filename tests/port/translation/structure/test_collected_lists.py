@@ -1,4 +1,4 @@
-"""Variables of one name, of which some are read late, as items of a list."""
+"""Numbered variables that are read late become items of a list."""
 
 from __future__ import annotations
 

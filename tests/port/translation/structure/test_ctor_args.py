@@ -1,4 +1,4 @@
-"""The names of a folded class's arguments: the original's, found in its constructor or in what it keeps."""
+"""Names of a folded class's arguments: the original's, from its constructor or its attributes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_where_the_original_has_no_name_the_place_gives_one() -> None:
 
 
 def worked_out(*holes: Difference) -> list[str]:
-    """What is written for numbers that the call reads."""
+    """The expressions for numbers that the call reads."""
     found = name_holes(Holes(list(holes)), forms(Stage(2, 4), Stage(4, 6)), set(), set(range(len(holes))), set())
     return [syntax.source(item.written("self.")) for item in found]
 

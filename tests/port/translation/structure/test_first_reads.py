@@ -1,4 +1,4 @@
-"""The variables that statements read before they give them values."""
+"""The variables that statements read before they assign them."""
 
 from __future__ import annotations
 

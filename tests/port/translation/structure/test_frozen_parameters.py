@@ -1,4 +1,4 @@
-"""Frozen parameters in the written source: at the highest place that holds no others, and never trained."""
+"""Frozen parameters in the written source: marked at the highest module without others, and never trained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A function whose calls take different branches: one function, with the original's conditions where they part."""
+"""Calls that take different branches give one function with the original's conditions."""
 
 from __future__ import annotations
 

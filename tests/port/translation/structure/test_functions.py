@@ -1,4 +1,4 @@
-"""A function that the original calls is one of the source's: once, with its docstring, called from the same places."""
+"""The original's functions are written once, with their docstrings, and called from the same places."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def _functions(made: Translation) -> dict[str, ast.FunctionDef]:
-    """The source's own functions, but for those that load weights and mark what is unwritten."""
+    """The source's own functions, except those that load weights and mark what is unwritten."""
     tree = ast.parse(made.source)
     found = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     assert len(found) == sum(isinstance(node, ast.FunctionDef) for node in tree.body)

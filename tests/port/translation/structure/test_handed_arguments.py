@@ -1,4 +1,4 @@
-"""Arguments are followed from constructor to constructor: where they are handed on, they are one."""
+"""Arguments are traced from constructor to constructor: passed on, they are the same argument."""
 
 from __future__ import annotations
 

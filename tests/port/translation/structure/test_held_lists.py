@@ -1,4 +1,4 @@
-"""The lists that modules hold, the loops through them, and those whose first item is another than the rest."""
+"""Lists that modules hold, loops over them, and lists whose first item differs from the rest."""
 
 from __future__ import annotations
 

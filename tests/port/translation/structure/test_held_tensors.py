@@ -1,4 +1,4 @@
-"""Buffers that no run reads: what is in no checkpoint is left out, everything else stays."""
+"""Buffers that no graph reads: those in no checkpoint are omitted, all others stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arguments of a layer's twin know where they come from, as far as the layer made anew tells."""
+"""Origins of the arguments of a layer's twin, from the reconstructed layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements that give lengths names, as they are read from the original's source."""
+"""Statements that name lengths, read from the original's source."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_others_are_left() -> None:
 def test_where_the_tensor_was_given_its_value() -> None:
     (statement,) = length_statements(given_anew)
     first = given_anew.__code__.co_firstlineno
-    assert statement.given_at == first + 2  # the second line that gives it
+    assert statement.given_at == first + 2  # the second line that assigns it
     assert statement.block == (first + 4, first + 5) and not statement.is_outermost
     (of_parameter,) = length_statements(whole)
     assert of_parameter.given_at is None and of_parameter.is_outermost

@@ -1,4 +1,4 @@
-"""Lists that grow from call to call: appended to, and left as they are where that would not be the same."""
+"""Lists that grow from call to call: written with appends, unless that would change the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which names statements read as they are before them, and which they bind, whatever happens."""
+"""Liveness: names that statements read before they bind them, and names that they always bind."""
 
 from __future__ import annotations
 

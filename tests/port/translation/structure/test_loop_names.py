@@ -1,4 +1,4 @@
-"""What the original calls the items of lists is read off its loops."""
+"""The original's names for items of lists are read from its loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers of a configuration that the code around a class does not have are numbers in that class."""
+"""Fields of a configuration that the code around a class does not have are literals in that class."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Net(nn.Module):
 
 
 class Weighted(nn.Module):
-    """What it is constructed with, a tensor, no source says: so no constructor is the original's."""
+    """Constructed with a tensor, which has no source form: so no constructor is translated from source."""
 
     def __init__(self, weight: torch.Tensor) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A method that a module calls of itself is one of the written class: once, by its name, called where it was."""
+"""Methods that a module calls on itself are written once, under their names, and called in the same places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops in which the original collects what they make: the list and both loops are written as it has them."""
+"""Loops that collect their outputs: the list and both loops are written as in the original."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_where_there_is_no_statement(file: str, tmp_path: Path) -> None:
 
 
 def item(results: Any, statement: Statement | None, expression: syntax.Expr | None = None, **more: Any) -> Made:
-    """What `hints` names: what a statement of the original made, in one of its steps."""
+    """A value that `hints` names: the result of one step of a statement."""
     return Made(results, expression or syntax.Const(0), statement, **more)
 
 

@@ -1,4 +1,4 @@
-"""Lengths by the original's names: where the names come from, which axes they are of, and what they must not be."""
+"""Named lengths: where the names come from, which axes they refer to, and which names are not used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a method gives that is written out where it is called has the name that its caller gives it."""
+"""The result of an inlined method has the caller's name for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a condition of a function asks, and the original's statements that work it out."""
+"""A function's condition, and the original's statements that compute its operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A number stands in front where the original has it there; the original gives torch the tensor first, either way."""
+"""A number comes first where it does in the original, although torch always receives the tensor first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers are said with the arguments of the constructors around them, and stay numbers where that is not known."""
+"""Numbers are expressed in terms of constructor arguments, and stay literals where their origin is unknown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GPT = Gpt(Config(8, 2, 2, MlpConfig(6)))
 
 
 def own(module: nn.Module, *fixed: tuple[type, str]) -> tuple[OwnArguments, Any]:
-    """The arguments of a model, and the model constructed anew."""
+    """The arguments of a model, and the model constructed again."""
     construction = constructed(module)
     assert construction is not None
     return OwnArguments(construction, ModuleTree(module, kept_layers(module)), frozenset(fixed)), construction
@@ -79,7 +79,7 @@ def test_those_that_are_fixed_are_written_as_their_values() -> None:
     assert said(arguments, "blocks.1", block.fc1.out_features) == "int(8 * mlp_ratio)"
     assert said(arguments, "blocks.1", block.fc1.in_features) == "8"
     everything, _ = own(Vit(8), (VitBlock, ALL))
-    assert not everything.covers("blocks.1") and everything.speaks_of("")
+    assert not everything.covers("blocks.1") and everything.covers("")
     assert said(everything, "blocks.1", block.fc1.out_features) == "16"
     assert everything.passed("blocks.1") == {}
 

@@ -1,4 +1,4 @@
-"""Classes under `nnx.remat`: the same model in both modes, whose backward pass computes their activations again."""
+"""Classes under `nnx.remat`: the same model in both modes, with activations recomputed in the backward pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a module gives its caller: an array, a tuple, a dict, an object, or nothing; each keeps its own ``__call__``."""
+"""What a module returns: an array, a tuple, a dict, an object, or nothing; each keeps its own ``__call__``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which way a length is said, and which statements that name lengths are left."""
+"""Which form of a length is written, and which statements that name lengths remain."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def lines(text: str) -> tuple[syntax.Stmt, ...]:
         ("B, T = x.shape; y = x + T", "y", "B, T = x.shape; y = x + T"),
         ("B, T = x.shape; y = x + 1", "y", "y = x + 1"),
         ("n = x.shape[0]; y = x + 1", "y + n", "n = x.shape[0]; y = x + 1"),
-        # What is read is another: the name has been given anew.
+        # The name was reassigned: another value is read.
         ("n = x.shape[0]; n = f(x)", "n", "n = f(x)"),
         ("n = x.shape[0]; n = f(n)", "n", "n = x.shape[0]; n = f(n)"),
         ("n, m = x.shape[0], x.shape[2]; y = f(x)", "y", "y = f(x)"),

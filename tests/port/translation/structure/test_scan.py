@@ -1,4 +1,4 @@
-"""Loops as written: what a round is given has a name of its own."""
+"""Scans as written: the inputs of an iteration have names of their own."""
 
 from __future__ import annotations
 

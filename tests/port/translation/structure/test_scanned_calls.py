@@ -1,4 +1,4 @@
-"""Loops through stacks, and calls of them, as functions of one layer that are scanned."""
+"""Loops over stacks, and calls of stacks, become scans of a one-layer function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What values are called: a variable that is given another value is set aside under the original's own other name."""
+"""Names of values: before a variable is reassigned, its value is kept under the original's other name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that are read off the arrays that the written code has."""
+"""Numbers that are read from the shapes of arrays in the written code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lengths that follow one another, as slices of a shape."""
+"""Consecutive lengths are written as slices of a shape."""
 
 from __future__ import annotations
 

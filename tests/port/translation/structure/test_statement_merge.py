@@ -1,4 +1,4 @@
-"""Statements of several instances as one list, and the conditions that tell which of them does what."""
+"""Merged statements of several instances, and the conditions that distinguish the instances."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ..statements_read import statements as statements_of
 
 
 def form(path: str, *statements: str, **flags: Any) -> ClassForm:
-    """An instance: what its call does, and what the original's module holds."""
+    """An instance: the body of its call, and the attributes of the original's module."""
     body = Body(("x",), tuple(statements_of("\n".join(statements))), syntax.Name("x"))
     return ClassForm(path, SimpleNamespace(**{"training": True, **flags}), {}, body)
 
 
 def given(name: str, **values: str | None) -> Argument:
-    """A module that some instances are given and others not."""
+    """A module that only some instances receive."""
     made = {path: syntax.Const(None) if value is None else syntax.Name(value) for path, value in values.items()}
     return Argument(name, made, True)
 

@@ -1,4 +1,4 @@
-"""Two modes in one body: in each of them it does what that mode's own body did."""
+"""A body for two modes does in each mode what that mode's own body did."""
 
 from __future__ import annotations
 

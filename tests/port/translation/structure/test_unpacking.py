@@ -1,4 +1,4 @@
-"""Several results of one step: what is written gives the names the same values, and calls once what is shared."""
+"""Several results of one statement: names get the same values, and a shared call is written once."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_a_parameter_that_its_pair_forgets_is_named() -> None:
 def test_an_argument_that_its_pair_forgets_is_named() -> None:
     kernel = (ParamPair("weight", "kernel", (Permute((1, 0)),)),)
     port.register(LayerPair("my_pkg.layers.Gate", "my_pkg.in_jax.Gate", kernel, arguments=lambda gate: {"inputs": 6}))
-    with pytest.raises(NoPair, match=r"my_pkg\.in_jax\.Gate is not built so: missing a required argument: 'outputs'"):
+    with pytest.raises(NoPair, match=r"my_pkg\.in_jax\.Gate rejects the pair's arguments: missing a required argument"):
         translated()
 
 

@@ -1,4 +1,4 @@
-"""Many new models on both sides, compared: tables number by number, what is drawn by its distribution."""
+"""Compare many new models on both sides: tables number by number, random tensors by their distributions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from port.mapping import TORCH_ONLY
 from port.translation import Translation
 
 TIMES = 200
-_MOST = 300  # elements of one tensor that are compared
+_MOST = 300  # number of elements compared per tensor
 _LIKELY = 1e-7  # by chance, a right translation fails less than once in many thousand parameters
 
 
 def of_torch(construct: Callable[[], nn.Module], times: int = TIMES) -> dict[str, np.ndarray]:
-    """The values of many constructions by torch's names: (times, elements)."""
+    """The values of many constructions, by torch's names: (times, elements)."""
     found: dict[str, list[np.ndarray]] = {}
     with torch.random.fork_rng():
         for seed in range(times):
@@ -73,7 +73,7 @@ def _some(array: np.ndarray) -> np.ndarray:
 
 
 def differences(construct: Callable[[], nn.Module], ours: dict[str, np.ndarray]) -> list[str]:
-    """Names of the tensors that start otherwise: by what stands still and what is drawn, and how that is spread."""
+    """Names of the tensors that start differently: in what is fixed, in what is drawn, or in its spread."""
     found = []
     for name, a in of_torch(construct, len(next(iter(ours.values())))).items():
         b = ours.get(name)

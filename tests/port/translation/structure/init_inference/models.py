@@ -1,4 +1,4 @@
-"""Models whose constructors start their parameters each in another way."""
+"""Models whose constructors each initialise their parameters in another way."""
 
 from __future__ import annotations
 

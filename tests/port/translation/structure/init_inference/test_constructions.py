@@ -1,4 +1,4 @@
-"""What is seen of a construction: which function drew what, with which arguments, through views and in-place ones."""
+"""Observed constructions: which function drew a tensor with which arguments, through views and in-place operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixed tables as expressions: evaluated, they give the table to the bit."""
+"""Expressions for fixed tables evaluate to exactly the same table."""
 
 from __future__ import annotations
 

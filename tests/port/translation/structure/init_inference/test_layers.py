@@ -1,4 +1,4 @@
-"""Layers that a pair speaks of: what torch's own constructor draws needs no word, and the twin draws it so."""
+"""Layers with a pair: what torch's constructor draws needs no initializer, as the twin draws it the same way."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .distributions import differences
 
 
 def without(layer: nn.Module, name: str) -> nn.Module:
-    """A layer from which a parameter was taken out, in the only way that torch has for it."""
+    """A layer with one parameter removed, in the only way that torch offers."""
     layer.register_parameter(name, None)
     return layer
 

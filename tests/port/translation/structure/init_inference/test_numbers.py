@@ -1,4 +1,4 @@
-"""Numbers as a person writes them: exactly the same ones."""
+"""Readable forms of numbers have exactly the same values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels that go by rows are views: with the same labels, and without memory for each element."""
+"""Labels by row are views: the same labels, without memory for each element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A new written module starts as what the original's constructor makes."""
+"""A new written module is initialised like the original."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables are written as they were worked out, and as nothing that gives other numbers."""
+"""Tables are written as the original computes them, and never as an expression with other values."""
 
 from __future__ import annotations
 

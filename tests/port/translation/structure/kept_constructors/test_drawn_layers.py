@@ -1,4 +1,4 @@
-"""How layers are drawn that one call of a kept constructor makes."""
+"""Initialisation of layers that one call of a kept constructor creates."""
 
 from __future__ import annotations
 

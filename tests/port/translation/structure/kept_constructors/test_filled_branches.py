@@ -1,4 +1,4 @@
-"""Branches that one construction reaches and another does not, in one function."""
+"""Merge branches that one construction reaches and another does not into one function."""
 
 from __future__ import annotations
 

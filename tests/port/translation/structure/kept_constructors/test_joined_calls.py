@@ -1,4 +1,4 @@
-"""Constructions that one call makes, as one: said with what holds for both."""
+"""Merge the constructions of one call into an expression that is right for both."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_what_is_said_alike(one: str, other: str, both: str) -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("strides=(h0, h0)", "strides=(1, 1)"),  # nobody gathers it: it is another number
+        ("strides=(h0, h0)", "strides=(1, 1)"),  # not from ``**kwargs``: the numbers differ
         ("strides=(h3, h3)", "strides=(1, 2)"),
         ("strides=(h2, h1)", "strides=(h0, h0)"),
         ("strides=(h0, h0)", "strides=(h3, h3)"),

@@ -1,4 +1,4 @@
-"""Names of Python's and of numpy's modules stay in constructors as they are."""
+"""Names from Python's and numpy's modules are kept in constructors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The statements of a constructor that work out a table, in JAX: what is written, and what is refused."""
+"""A constructor's statements that compute a table, in JAX: what is translated, and what is rejected."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_it_is_what_the_original_has(text: str, written: str) -> None:
     names = {"width": 5, "n": 2}
     source.check(names, AROUND, None, expected)
     for other in (expected * (1 + 1e-6), expected[:-1]):
-        with pytest.raises(CannotKeep, match="is not what its constructor's statements give"):
+        with pytest.raises(CannotKeep, match="is not the result of its constructor's statements"):
             source.check(names, AROUND, None, other)
 
 
@@ -92,7 +92,7 @@ def test_what_is_written_gives_the_same(text: str, right: str, wrong: str, monke
 def test_a_table_of_another_type_is_refused(text: str) -> None:
     source = source_of(text)
     source.is_floating = False
-    with pytest.raises(CannotKeep, match="another shape or type"):
+    with pytest.raises(CannotKeep, match="another shape or dtype"):
         source.check({"width": 5}, AROUND, None, table(text, 5))
 
 

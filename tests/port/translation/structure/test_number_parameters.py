@@ -1,4 +1,4 @@
-"""Numbers that a module is called with are parameters of its call, as in the original."""
+"""Numbers passed to a module are parameters of its call, as in the original."""
 
 from __future__ import annotations
 

@@ -27,18 +27,18 @@ def arguments_of_object(thing: Any) -> Mapping[str, Any] | None:
     held = vars(thing)
     if any(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD, each.POSITIONAL_ONLY) for each in parameters):
         return None
-    given = {each.name: held[each.name] for each in parameters if each.name in held}
-    given = {
-        each.name: given[each.name]
+    arguments = {each.name: held[each.name] for each in parameters if each.name in held}
+    arguments = {
+        each.name: arguments[each.name]
         for each in parameters
-        if each.name in given and not is_same_object(given[each.name], each.default)
+        if each.name in arguments and not is_same_object(arguments[each.name], each.default)
     }
     try:
         with again(0):
-            made = cls(**copy.deepcopy(given))
+            made = cls(**copy.deepcopy(arguments))
     except Exception:  # the constructor needs more than it stores, or rejects what it stored
         return None
-    return given if is_same_object(vars(made), held) else None
+    return arguments if is_same_object(vars(made), held) else None
 
 
 def is_same_object(one: Any, other: Any) -> bool:
