@@ -1,1 +1,1 @@
-"""From a run to a program: call tree, bodies, scopes, classes, constructors."""
+"""From a lowered graph to a program: call tree, bodies, scopes, classes, constructors."""
