@@ -20,7 +20,7 @@ from port.translation.frontend.input_lengths import InputLengths
 from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.frontend.long_formulas import LongLength
 from port.translation.frontend.meta_device import is_on_meta, on_meta
-from port.translation.frontend.output_sizes import in_spatial_sizes
+from port.translation.frontend.output_sizes import with_spatial_output_sizes
 from port.translation.frontend.python_random import generators_of, states
 from port.translation.frontend.single_layer import as_root
 from port.translation.frontend.trials import Trials
@@ -136,7 +136,7 @@ def both_runs(
     passes: dict[str, Callable[[Graph], Graph]] = {
         "remove-identities": without_identities,
         "needless-expands": without_needless_expands,
-        "output-sizes": partial(in_spatial_sizes, root),
+        "output-sizes": partial(with_spatial_output_sizes, root),
         "canonical-names": partial(with_canonical_names, root, layers),
         **({"stateful-loops": stateful_loops} if remat else {}),
     }

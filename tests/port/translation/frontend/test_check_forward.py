@@ -157,16 +157,16 @@ class Elsewhere(nn.Module):
 @pytest.mark.parametrize(
     ("module", "why"),
     [
-        (ById(), r"a copy of it fails: it may tell its parts by what no copy has, as id\(\) .*KeyError"),
-        (ByIdOrNot(), r"a copy of it gives something else \(output 0\)"),
-        (Drawing(), r"a copy of it gives something else \(output 0\)"),
-        (Elsewhere(), r"a copy of it reads fc.weight of the original: a global, or a class, holds it; use self"),
+        (ById(), r"a copy fails: it may identify its parts by id\(\) or the like .*KeyError"),
+        (ByIdOrNot(), r"a copy computes something else \(output 0\)"),
+        (Drawing(), r"a copy computes something else \(output 0\)"),
+        (Elsewhere(), r"a copy reads the original's fc.weight: a global or a class holds it; read it through self"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
 )
 def test_a_copy_that_is_another_model(module: nn.Module, why: str) -> None:
     with pytest.raises(
-        UsageError, match=rf"^{type(module).__name__} runs, but what is translated .* runs of copies, and {why}"
+        UsageError, match=rf"^{type(module).__name__} runs, but translation and proof run copies of it, and {why}"
     ):
         check_forward(module, (torch.randn(2, 4),), {})
 
@@ -193,7 +193,7 @@ class Unfilled(nn.Module):
 @pytest.mark.parametrize("fill", ["nothing", "like", "half", "strided"])
 def test_memory_that_nothing_fills(fill: str) -> None:
     with pytest.raises(
-        UsageError, match=r"^Unfilled gives memory as it happens to be \(output 0\): .*test_check_forward.py:\d+"
+        UsageError, match=r"^Unfilled returns uninitialised memory \(output 0\): .*test_check_forward.py:\d+"
     ):
         check_forward(Unfilled(fill), (torch.randn(3, 4),), {})
 

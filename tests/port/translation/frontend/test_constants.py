@@ -145,8 +145,8 @@ NEITHER = "is read, and is neither a parameter nor a buffer"
         (lambda: Times(table=torch.randn(6, 6)), rf"Times.table \(6×6\) {NEITHER}"),
         (lambda: Reading(lambda x, table=TABLE[:1]: x + table), rf"Reading.held → a default \(1×6\) {NEITHER}"),
         (lambda: Reading(lambda x: x + TABLE[0]), rf"Reading.held → global TABLE \(6×6\) {NEITHER}"),
-        (Turned, r"Turned.turned \(6×6\) is read, and lies in the memory of a parameter or a buffer \(self.turned is"),
-        (lambda: Turned(scale=True), r"Turned.turned \(1\) is read, and lies in the memory of a parameter"),
+        (Turned, r"Turned.turned \(6×6\) is read, and is a view of a parameter or a buffer \(self.turned is"),
+        (lambda: Turned(scale=True), r"Turned.turned \(1\) is read, and is a view of a parameter"),
     ],
 )  # fmt: skip
 def test_state_that_hides(build: Any, why: str) -> None:

@@ -145,7 +145,7 @@ class _Appended(Stack):
 REFUSED = {
     _Statistics: r"norm \(BatchNorm1d\) has running statistics",
     _InPlace: r"writes into y",
-    _OfInputs: r"test_drawn_branches.py:\d+: a branch that a drawn number and an input decide together",
+    _OfInputs: r"test_drawn_branches.py:\d+: a branch that a random number and an input decide together",
     _OtherKinds: r"y is a tensor of \(6,\) in one branch and a tensor of",
     _Appended: r"`if torch.rand\(\[\]\) < 0.5:` is data-dependent",
 }

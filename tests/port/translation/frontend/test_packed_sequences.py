@@ -202,7 +202,7 @@ class OwnLayer(nn.Module):
 
 @pytest.mark.parametrize(
     ("module", "why"),
-    [(ReadsTheOrder(), "the order of a packed batch is read"), (OwnLayer(), "Own is given a packed sequence, and")],
+    [(ReadsTheOrder(), "the order of a packed batch is read"), (OwnLayer(), "Own receives a packed sequence, and")],
     ids=["order", "own layer"],
 )
 def test_what_only_a_packed_one_has_is_refused(module: nn.Module, why: str) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from port.translation.frontend.free_lengths import free_lengths
 from port.translation.frontend.leaf_modules import kept_layers
-from port.translation.frontend.stepped_lengths import short_sizes, walked_lengths
+from port.translation.frontend.stepped_lengths import looped_lengths, short_sizes
 from port.translation.frontend.trials import Trials
 
 from ..loops import MODELS, Translator
@@ -42,7 +42,7 @@ class Masked(nn.Module):
 
 def walked(module: nn.Module, *args: Tensor) -> list[tuple[tuple[int, int], ...]]:
     trials = Trials(module, args, {}, kept_layers(module))
-    return [length.axes for length in walked_lengths(trials, free_lengths(trials))]
+    return [length.axes for length in looped_lengths(trials, free_lengths(trials))]
 
 
 @pytest.mark.parametrize("name", ["by hand", "two layers", "called", "selective scan"])
