@@ -96,8 +96,8 @@ other_each_time.widths = []  # type: ignore[attr-defined]
 @pytest.mark.parametrize(
     ("construct", "why"),
     [
-        (nothing_like_it, "it gives a Linear, and what was written is of Trunked"),
-        (other_each_time, "constructed once more, it is another model"),
+        (nothing_like_it, "it returns a Linear, but the translation is of Trunked"),
+        (other_each_time, "a second call constructs a different model"),
     ],
 )
 def test_what_is_no_other_model_is_refused(translation: Any, construct: Any, why: str) -> None:

@@ -154,7 +154,7 @@ def test_what_the_original_refuses_stays_and_is_named_in_its_words() -> None:
     assert made.proof is not None
     assert made.proof.sizes.startswith(
         "the same at 1 other size; patch stays 4: no other value was found that the original takes, with inputs like "
-        "these: of 5 it says RuntimeError: The size of tensor a (9) must match the size of tensor b (16)"
+        "these: at 5 it raises RuntimeError: The size of tensor a (9) must match the size of tensor b (16)"
     )
     assert made.proof.sizes in str(made.proof)
     assert taken(made) == {"patch": 4, "dim": 6}

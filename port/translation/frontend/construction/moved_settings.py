@@ -1,4 +1,4 @@
-"""The settings of a model moved to values beside them that the original takes."""
+"""Move a model's settings to neighbouring values that the original accepts."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from port.translation.frontend.resized_inputs import tensors_of
 
 _SMALL, _LARGE = 8, 64
 _TOGETHER = 6
-"""Values of several settings at once that are tried."""
+"""How many combinations are tried when several settings move at once."""
 
 
 def moved(model: Sized, settings: Iterable[Setting], module: Any) -> Sized:
-    """A model with each of some settings beside where it was, as far as the original takes that.
+    """Move each of these settings in turn, where the original accepts it.
 
     Args:
-        model: as it is.
-        settings: in the order in which they are moved.
+        model: the model at its own settings.
+        settings: the settings, in the order in which they are moved.
         module: the original.
     """
     meta = is_on_meta(module)
@@ -34,11 +34,11 @@ def moved(model: Sized, settings: Iterable[Setting], module: Any) -> Sized:
 
 
 def moved_alone(model: Sized, setting: Setting, module: Any) -> Iterator[Sized]:
-    """A model with one setting at each value beside where it was that the original takes.
+    """Yield the model with one setting at each neighbouring value that the original accepts.
 
     Args:
-        model: as it is.
-        setting: that is moved.
+        model: the model at its own settings.
+        setting: the setting to move.
         module: the original.
     """
     meta = is_on_meta(module)
@@ -51,14 +51,14 @@ def moved_alone(model: Sized, setting: Setting, module: Any) -> Iterator[Sized]:
 
 
 def moved_with_another(model: Sized, setting: Setting, others: Iterable[Setting], module: Any) -> Iterator[Sized]:
-    """A model with a number twice as large, and another that it divides as well: what the two come to stays as it is.
+    """Yield the model with an integer setting doubled together with a multiple of it, so that their ratio is kept.
 
-    Two groups of four heads become four of eight; where one alone moves, there would be one group, or none.
+    Two groups of four heads become four groups of eight; moved alone, the setting would not divide the other one.
 
     Args:
-        model: as it is.
-        setting: that is moved.
-        others: of which one moves along.
+        model: the model at its own settings.
+        setting: the setting to move.
+        others: settings of which one moves along.
         module: the original.
     """
     values, meta = model.settings(), is_on_meta(module)
@@ -72,13 +72,13 @@ def moved_with_another(model: Sized, setting: Setting, others: Iterable[Setting]
 
 
 def moved_together(model: Sized, settings: Sequence[Setting], module: Any, drawn: Random) -> Sized | None:
-    """A model with several settings moved at once to values beside them; None where the original takes none of few.
+    """Move several settings at once to neighbouring values; None where the original accepts none of a few combinations.
 
     Args:
-        model: as it is.
-        settings: that are moved.
+        model: the model at its own settings.
+        settings: the settings to move.
         module: the original.
-        drawn: says where to.
+        drawn: the generator that chooses the combinations.
     """
     meta, values = is_on_meta(module), model.settings()
     choices = list(product(*(_neighbours(values[setting]) for setting in settings)))
@@ -91,7 +91,7 @@ def moved_together(model: Sized, settings: Sequence[Setting], module: Any, drawn
 
 
 def refusal(model: Sized, setting: Setting, module: Any) -> str:
-    """What the original says of a setting that is moved by itself, ``of 8 it says ValueError: …``; empty if nothing."""
+    """Return the original's error with one setting moved, ``at 8 it raises ValueError: …``; empty if there is none."""
     says, value = "", None
     for other in _beside(model, setting):
         if value not in (None, other.moved[setting]):
@@ -99,8 +99,8 @@ def refusal(model: Sized, setting: Setting, module: Any) -> str:
         value = other.moved[setting]
         try:
             run_once(other, is_on_meta(module))
-        except Exception as error:  # with inputs of another length as well, that says more
-            says = f"of {value} it says {type(error).__name__}: {first_line(error)}"
+        except Exception as error:  # the last error is the most telling: with resized inputs
+            says = f"at {value} it raises {type(error).__name__}: {first_line(error)}"
     return says
 
 
@@ -116,7 +116,7 @@ def _beside(model: Sized, setting: Setting) -> Iterator[Sized]:
 def _neighbours(value: Any) -> tuple[Any, ...]:
     if isinstance(value, tuple | list):
         first, *rest = value
-        # The first one may be the length of an input: then those behind it move.
+        # The first number may be the length of an input; then only the following ones can move.
         behind = ((first, *moves) for moves in zip(*map(_neighbours, rest), strict=False))
         return tuple(map(type(value), (*zip(*map(_neighbours, value), strict=False), *behind)))
     if isinstance(value, dict):
@@ -126,7 +126,7 @@ def _neighbours(value: Any) -> tuple[Any, ...]:
     if isinstance(value, bool):
         return (not value,)
     if isinstance(value, float):
-        # What is multiplied by 1 nobody writes.
+        # Not 1: a multiplication by 1 is dropped from the source.
         return tuple(other for other in (value / 2, value * 1.5) if other != 1) if value else (0.25,)
     small = (value + 1, 2 * value, value - 1)
     large = (2 * value, value // 2) if value <= _LARGE else (value // 2, 2 * value)
@@ -135,9 +135,9 @@ def _neighbours(value: Any) -> tuple[Any, ...]:
 
 
 def resized_axes(model: Sized, other: Sized) -> dict[tuple[int, int], str]:
-    """The axes of the first call's inputs that are longer or shorter at other settings → a setting that is as long.
+    """Return the input axes, (tensor, axis), whose length follows a moved setting → that setting's name.
 
-    The tensors are numbered as they come in.
+    Only the first call's inputs are compared; tensors are numbered in order.
     """
     before, found = model.settings(), {}
     arrays = zip(tensors_of(*model.calls[0]), tensors_of(*other.calls[0]), strict=True)

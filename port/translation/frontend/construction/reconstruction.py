@@ -1,4 +1,4 @@
-"""How a module that is there can be constructed: the arguments of its class's constructor, found and borne out."""
+"""Infer the constructor arguments of an existing module, and confirm them by constructing a module like it."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from port.translation.frontend.quiet import quiet
 _ATTEMPTS, _SECONDS = 64, 10.0
 _FEW = 2**24
 _DEFAULT, _OTHER = 3, 5
-"""What a parameter's default costs, and the other state of a switch."""
+"""Costs of two kinds of candidates: a parameter's default, and a bool's other value."""
 
 
 def constructor_arguments(module: torch.nn.Module) -> inspect.BoundArguments | None:
-    """The arguments with which a module's class makes one like it; None where none are found that do.
+    """Find arguments with which a module's class makes a module like it; None where none are found.
 
-    They are looked for in the module, by what its constructor's source did with them, and borne out: a module that is
-    constructed with them is like it in all but the numbers of its weights.
+    Candidates come from the module's attributes and its constructor's source. They are confirmed by constructing a
+    module that equals the original in everything but the values of its weights.
 
     Args:
-        module: is left as it is. Of torch's own classes none is constructed.
+        module: the module; left unchanged. None is returned for torch's own classes.
     """
     cls = type(module)
     if is_torchs(cls):
@@ -61,7 +61,7 @@ def constructor_arguments(module: torch.nn.Module) -> inspect.BoundArguments | N
 
 
 def _choices(signature: inspect.Signature, module: torch.nn.Module) -> dict[str, list[ArgumentCandidate]]:
-    """For each parameter what it may have been, the likeliest first."""
+    """Return the candidates for each parameter, likeliest first."""
     found = Reader().arguments_of(module)
     choices = {}
     for name, parameter in signature.parameters.items():
@@ -82,7 +82,7 @@ def _choices(signature: inspect.Signature, module: torch.nn.Module) -> dict[str,
 
 
 def _best_first(choices: Mapping[str, list[ArgumentCandidate]]) -> Iterator[dict[str, Any]]:
-    """Combinations of candidates, those that cost least first."""
+    """Yield combinations of candidates in order of increasing total cost."""
     names = list(choices)
 
     def cost(places: tuple[int, ...]) -> int:
@@ -101,7 +101,7 @@ def _best_first(choices: Mapping[str, list[ArgumentCandidate]]) -> Iterator[dict
 
 
 def _bound(signature: inspect.Signature, arguments: Mapping[str, Any]) -> inspect.BoundArguments | None:
-    """Arguments of one's own: a constructor may change those that it is given, and a module holds these."""
+    """Bind deep copies of the arguments, since a constructor may change its arguments, and the module holds these."""
     defaults = {name: each.default for name, each in signature.parameters.items()}
     try:
         own = copy.deepcopy({name: each for name, each in arguments.items() if each is not defaults[name]})
@@ -125,14 +125,14 @@ def _makes_alike(module: torch.nn.Module, given: inspect.BoundArguments, wanted:
 
     ways = [constructed_on_meta(construct)]
     if sum(tensor.numel() for tensor in module.parameters() if not is_lazy(tensor)) < _FEW:
-        ways.append(construct)  # a constructor may look at the numbers that it draws
+        ways.append(construct)  # a constructor may read the numbers that it draws
     for way in ways:
         try:
             with _silence():
                 return description(_drawn(way, 1)) == wanted and are_tables_the_same(module, partial(_drawn, way))
         except RuntimeError:
             continue
-        except (Exception, SystemExit):  # whatever a constructor raises for arguments that it does not know
+        except (Exception, SystemExit):  # a constructor may raise anything for invalid arguments
             return False
     return False
 
@@ -144,7 +144,7 @@ def _drawn(construct: Callable[[], torch.nn.Module], seed: int) -> torch.nn.Modu
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Within it, nothing is logged."""
+    """Disable all logging within the context."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

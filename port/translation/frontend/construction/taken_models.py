@@ -1,4 +1,4 @@
-"""Models at other settings that the original takes: constructed there, and run once."""
+"""Models at other settings that the original accepts: constructed there, and run once."""
 
 from __future__ import annotations
 
@@ -21,30 +21,32 @@ from port.translation.frontend.shape_runs import ShapeRuns
 
 
 def modules_of(model: Sized) -> int:
-    """How many modules a model has."""
+    """Count a model's modules."""
     with again(0):
         return sum(1 for _ in constructed_on_meta(model.construct)().modules())
 
 
 def constructed_by(model: Sized, construct: Callable[[], Any]) -> Sized:
-    """A model of the same class that another call constructs.
+    """Return the settings of a model of the same class that another call constructs.
 
     Args:
-        model: as it is given.
-        construct: makes the other one.
+        model: the model at its own settings.
+        construct: constructs the other model.
 
     Raises:
-        ValueError: that is of another class, or another one when it is constructed again.
-        Exception: the original's own, also where it does not take the inputs.
+        ValueError: the other model is of another class, or differs when it is constructed again.
+        Exception: the original's own errors, also where it does not accept the inputs.
     """
     with again(0):
         module = construct()
     if type(module) is not model.cls:
-        raise ValueError(f"it gives a {type(module).__qualname__}, and what was written is of {model.cls.__qualname__}")
+        raise ValueError(
+            f"it returns a {type(module).__qualname__}, but the translation is of {model.cls.__qualname__}"
+        )
     construction = constructed(module, construct)
     made = sized(construction, module, model.calls) if construction is not None else None
     if made is None:
-        raise ValueError("constructed once more, it is another model")
+        raise ValueError("a second call constructs a different model")
     given = with_constructed_values(made.given, construct)
     changed = {name: value for name, value in given.items() if repr(value) != repr(model.given.get(name))}
     made = replace(made, given=given, moved={(name,): value for name, value in changed.items()})
@@ -55,14 +57,14 @@ def constructed_by(model: Sized, construct: Callable[[], Any]) -> Sized:
 
 
 def fitted(model: Sized, settings: Mapping[Setting, Any]) -> Sized:
-    """A model at settings of the user's, its inputs resized where it does not take them as they are.
+    """Move a model to the user's settings, with resized inputs where it does not accept them as they are.
 
     Args:
-        model: as it is given. Inputs without numbers get some.
-        settings: that are moved.
+        model: the model at its own settings. Inputs on the meta device are replaced by random ones.
+        settings: the settings to move, with their values.
 
     Raises:
-        Exception: the original's own, where it takes neither.
+        Exception: the original's own error, where it accepts neither.
     """
     given = replace(model, calls=pytree.tree_map(_with_numbers, model.calls))
     found = taken_at(given, settings, meta=False)
@@ -73,36 +75,36 @@ def fitted(model: Sized, settings: Mapping[Setting, Any]) -> Sized:
 
 
 def taken_at(model: Sized, settings: Mapping[Setting, Any], *, meta: bool) -> Sized | None:
-    """A model at other settings that the original takes, with its inputs as they are or resized; or None.
+    """Move a model to other settings, with unchanged or resized inputs; None where the original accepts neither.
 
     Args:
-        model: as it is.
-        settings: that are moved.
+        model: the model at its own settings.
+        settings: the settings to move, with their values.
         meta: whether the original is on the meta device.
     """
     return next(filter(None, (taken(each, meta) for each in _both(model, settings))), None)
 
 
 def _both(model: Sized, settings: Mapping[Setting, Any]) -> tuple[Sized, Sized]:
-    """A model at other settings: with its inputs as they are, and as long as the settings where they were so."""
+    """Return the model at other settings twice: with unchanged inputs, and with inputs resized along with them."""
     before, there, longer = model.settings(), model, model
     for setting, value in settings.items():
         there, longer = there.at(setting, value), longer.at(setting, value)
-        own = before.get(setting)  # not of what is given classes
+        own = before.get(setting)  # None for a setting that is not a number or a switch
         if type(own) is int and own > 1:
             longer = resized_lengths(longer, own, value)
     return there, longer
 
 
 def _with_numbers(leaf: Any) -> Any:
-    """A tensor of the meta device as one that has numbers."""
+    """Replace a tensor on the meta device by a random one."""
     if not isinstance(leaf, torch.Tensor) or not leaf.is_meta:
         return leaf
     return numbers_of(tuple(leaf.shape), leaf.dtype, torch.Generator().manual_seed(0))
 
 
 def resized_lengths(model: Sized, old: int, new: int) -> Sized:
-    """The same with inputs that have another length wherever they had the old one."""
+    """Resize all input axes of length ``old`` to ``new``."""
     calls = []
     for args, kwargs in model.calls:
         arrays = enumerate(tensors_of(args, kwargs))
@@ -112,20 +114,20 @@ def resized_lengths(model: Sized, old: int, new: int) -> Sized:
 
 
 def taken(model: Sized, meta: bool) -> Sized | None:
-    """A model that the original takes, and runs; None where it does not."""
+    """Return the model if it can be constructed and run; None otherwise."""
     try:
         run_once(model, meta)
-    except Exception:  # the original's code, which may refuse anything
+    except Exception:  # the original's code may raise anything
         return None
     return model
 
 
 def run_once(model: Sized, meta: bool) -> None:
-    """Construct a model, and call it with its inputs; whatever the original raises is raised."""
+    """Construct a model and run its example calls; the original's errors propagate."""
     with again(0), torch.no_grad():
         made = (on_meta_alone(model.construct) if meta else model.construct()).eval()
         for call in model.calls:
-            if meta:  # as the capture runs it: what the code asks of masks and indices has an answer
+            if meta:  # as the capture runs it: masks and indices have values
                 run = ShapeRuns(made)
                 run(*run.given(*call))
             else:

@@ -1,4 +1,4 @@
-"""What a call gives to each parameter of what it calls."""
+"""Match the arguments of a call with the parameters of the function it calls."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from port.translation.frontend.origins.resolved import Resolved
 from port.translation.ir.origin import DefaultOf
 
 Given = Callable[[], Resolved]
-"""What is known of an argument, worked out when it is asked for."""
+"""Resolves an argument lazily."""
 
 
 @dataclass(frozen=True)
 class CallArguments:
-    """The arguments of a call, those behind stars one by one.
+    """The arguments of a call, with starred ones unpacked.
 
     Attributes:
-        positional: in their order.
-        named: by name.
-        are_all_positional: whether none is left out, as those behind a star are that nothing is known of.
-        are_all_named: the same of those by name.
-        last: where it is not known how many there are, the last ones.
+        positional: positional arguments, in order.
+        named: keyword arguments.
+        are_all_positional: whether ``positional`` is complete: every starred argument could be resolved.
+        are_all_named: whether ``named`` is complete: every double-starred argument could be resolved.
+        last: the positional arguments after the last starred one, where their number is not known.
     """
 
     positional: tuple[Given, ...] = ()
@@ -35,7 +35,7 @@ class CallArguments:
     last: tuple[Given, ...] = ()
 
     def behind(self, first: Sequence[Resolved]) -> CallArguments:
-        """The same with others in front, as a method's own object is."""
+        """Return these arguments with others in front, such as a method's ``self``."""
         return CallArguments(
             (*(_known(found) for found in first), *self.positional),
             self.named,
@@ -46,11 +46,11 @@ class CallArguments:
 
 
 def call_arguments(call: ast.Call, resolve: Callable[[ast.expr], Resolved]) -> CallArguments:
-    """The arguments of a call.
+    """Return the arguments of a call.
 
     Args:
-        call: of the source.
-        resolve: what is known of an expression that stands where the call does.
+        call: the call's syntax tree.
+        resolve: resolves an expression at the call's position.
     """
     positional: list[Given] = []
     named: dict[str, Given] = {}
@@ -61,7 +61,7 @@ def call_arguments(call: ast.Call, resolve: Callable[[ast.expr], Resolved]) -> C
             continue
         items = resolve(argument.value).each_item()
         if items is None:
-            are_all_positional = False  # nor is it known which ones the following are
+            are_all_positional = False  # and the positions of later arguments are unknown
             break
         positional += map(_known, items)
     for keyword in call.keywords:
@@ -81,7 +81,7 @@ def call_arguments(call: ast.Call, resolve: Callable[[ast.expr], Resolved]) -> C
 
 
 def given_to_function(function: FunctionType, arguments: CallArguments) -> dict[str, Given]:
-    """What each parameter of a function is given, by its name; those of which nothing is known are not among them."""
+    """Return the arguments of a function by parameter name, defaults included; unknown ones are left out."""
     code, name = function.__code__, function.__qualname__
     defaults = _defaults(function)
     positional = code.co_varnames[: code.co_argcount]
@@ -102,7 +102,7 @@ def given_to_function(function: FunctionType, arguments: CallArguments) -> dict[
 
 
 def _gathering(code: CodeType) -> tuple[str | None, str | None]:
-    """The names of ``*args`` and ``**kwargs``."""
+    """Return the names of a function's ``*args`` and ``**kwargs``; None where it has none."""
     place = code.co_argcount + code.co_kwonlyargcount
     several = code.co_varnames[place] if code.co_flags & inspect.CO_VARARGS else None
     place += several is not None

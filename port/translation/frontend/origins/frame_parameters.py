@@ -1,4 +1,4 @@
-"""What the parameters of a running function were given, by the source of whoever called it."""
+"""Resolve the arguments of a running function from its caller's source."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from port.translation.frontend.source_locations import is_users
 from port.translation.ir.number import is_same
 
 _TWIN = 24
-"""Frames between a function and itself, where torch calls it once more for a mode."""
+"""The most frames between a torch function and torch's second call of it under a mode."""
 
 
 class FrameParameters:
-    """The parameters of frames, while they stay where they are.
+    """The parameters of frames, cached until `forget` is called.
 
     Args:
-        files: that the frames' code stands in.
-        resolve: what is known of an expression that stands at a point.
+        files: the source files of the frames' code.
+        resolve: resolves an expression at a point.
     """
 
     def __init__(self, files: SourceFiles, resolve: Callable[[ast.expr, ProgramPoint], Resolved]) -> None:
@@ -34,11 +34,11 @@ class FrameParameters:
         self._given: dict[int, Mapping[str, Given]] = {}
 
     def forget(self) -> None:
-        """Frames go on: what was found of them holds no longer."""
+        """Drop the cache, before frames continue and it goes stale."""
         self._given.clear()
 
     def of(self, frame: FrameType) -> Mapping[str, Given]:
-        """What the parameters of a frame's function were given, where the source of its caller says it."""
+        """Return the arguments of a frame's function by parameter name, as far as its caller's source shows them."""
         if id(frame) not in self._given:
             self._given[id(frame)] = self._given_by_caller(frame)
         return self._given[id(frame)]
@@ -56,7 +56,7 @@ class FrameParameters:
         return self._given_by_super(frame, point) or self._given_to_tensor(frame, point)
 
     def _given_to_tensor(self, frame: FrameType, point: ProgramPoint) -> Mapping[str, Given]:
-        """``f(x).split(3)``: a method of a tensor's that is written in Python."""
+        """Resolve ``f(x).split(3)``: a method of torch.Tensor that is written in Python."""
         match point.node:
             case ast.Call(ast.Attribute(_, name)):
                 function = vars(torch.Tensor).get(name)
@@ -65,7 +65,7 @@ class FrameParameters:
         return {}
 
     def _given_by_super(self, frame: FrameType, point: ProgramPoint) -> Mapping[str, Given]:
-        """``super().forward(x, 3)``."""
+        """Resolve ``super().forward(x, 3)``."""
         match point.node:
             case ast.Call(ast.Attribute(ast.Call(ast.Name("super")), name)) if name == frame.f_code.co_name:
                 own = frame.f_code.co_varnames[:1]
@@ -77,30 +77,30 @@ class FrameParameters:
         return {}
 
     def _given_by_operator(self, frame: FrameType, point: ProgramPoint) -> Mapping[str, Given]:
-        """A number that an operator's method was given: ``__rsub__(self, 1)`` of ``1 - x``."""
+        """Resolve the operands of an operator's method: ``__rsub__(self, 1)`` for ``1 - x``."""
         operands = [self._resolve(operand, point) for operand in operands_of(point.node)]
 
         def operand(value: Any) -> Resolved:
             found = [each for each in operands if each.origin is not None and is_same(each.value, value)]
             return found[0] if len(found) == 1 and is_number(value) else Resolved()
 
-        given: dict[str, Given] = {}
+        resolved: dict[str, Given] = {}
         if operands and frame.f_code.co_filename.endswith("_tensor.py"):
             for name in frame.f_code.co_varnames[:2]:
                 value = variable(frame, name)
                 several = value if isinstance(value, tuple) else ()
                 found = Resolved(items=tuple(map(operand, several))) if several else operand(value)
-                given[name] = lambda found=found: found  # type: ignore[misc]
-        return given
+                resolved[name] = lambda found=found: found  # type: ignore[misc]
+        return resolved
 
     def arguments(self, point: ProgramPoint) -> CallArguments:
-        """The arguments of the call that a point is at."""
+        """Return the arguments of the call at a point."""
         assert isinstance(point.node, ast.Call)
         return call_arguments(point.node, lambda node: self._resolve(node, point))
 
 
 def operands_of(node: ast.AST) -> list[ast.expr]:
-    """What an operator is applied to."""
+    """Return the operands of an operator; empty for any other node."""
     match node:
         case ast.BinOp(left, _, right) | ast.Compare(left, [_], [right]):
             return [left, right]
@@ -110,7 +110,7 @@ def operands_of(node: ast.AST) -> list[ast.expr]:
 
 
 def twin_of(frame: FrameType) -> FrameType | None:
-    """The call of a torch function that torch called once more, for a mode to see it: the same code further out."""
+    """Return the outer frame of a torch function that torch calls again under a mode; None where there is none."""
     other = frame.f_back
     for _ in range(_TWIN):
         if other is None or is_users(other.f_code.co_filename):
