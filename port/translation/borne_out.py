@@ -15,7 +15,7 @@ from port.translation.frontend.construction.moved_settings import (
     refusal,
     resized_axes,
 )
-from port.translation.frontend.construction.settings import Setting, Sized
+from port.translation.frontend.construction.settings import ConfiguredModel, Setting
 from port.translation.ir import syntax
 from port.translation.ir.expr import worth
 from port.translation.moving_together import is_constant, moving_together
@@ -25,9 +25,9 @@ from port.translation.source_difference import difference
 from port.translation.structure.own_arguments import OwnArgument, configuration_of
 from port.translation.structure.program import Program
 
-Written = Callable[[Sized], "Program | None"]
+Written = Callable[[ConfiguredModel], "Program | None"]
 """The program for a model at other settings; None where there is none."""
-Alone = Callable[[str], "tuple[Program, Sized, Written] | None"]
+Alone = Callable[[str], "tuple[Program, ConfiguredModel, Written] | None"]
 """A part of the model by itself, by its path: its program, its construction, and what it is at other settings."""
 _REFUSED = "no other value was found that the original takes, with inputs like these"
 _NOWHERE = "it cannot be translated at {value}"
@@ -61,13 +61,13 @@ class BorneOut:
 
 def borne_out(
     program: Program,
-    model: Sized | None,
+    model: ConfiguredModel | None,
     written: Written,
     *,
     alone: Alone | None = None,
     steps: int = 0,
-    near: Sized | None = None,
-    asked: Sequence[tuple[Sized, Program]] = (),
+    near: ConfiguredModel | None = None,
+    asked: Sequence[tuple[ConfiguredModel, Program]] = (),
 ) -> BorneOut:
     """Try other settings: each is moved to a value beside it.
 
@@ -152,7 +152,10 @@ class _Trying:
         self.resized: dict[tuple[int, int], str] = {}
 
     def alike(
-        self, model: Sized, near: Sized | None = None, asked: Sequence[tuple[Sized, Program]] = ()
+        self,
+        model: ConfiguredModel,
+        near: ConfiguredModel | None = None,
+        asked: Sequence[tuple[ConfiguredModel, Program]] = (),
     ) -> list[Program]:
         """The programs at other settings that are the same source: some moved at once, or else each by itself.
 
@@ -177,7 +180,7 @@ class _Trying:
         self.tried = [near.named, *({**near.named, **other} for other in self.tried)]
         return found
 
-    def _moved(self, model: Sized, asked: Sequence[tuple[Sized, Program]] = ()) -> list[Program]:
+    def _moved(self, model: ConfiguredModel, asked: Sequence[tuple[ConfiguredModel, Program]] = ()) -> list[Program]:
         values = model.settings()
         shown = [(other, made) for other, made in asked if not difference(self.program, made)]
         # A constructor that is the original's own says each number as the original does, whatever moves together.
@@ -188,7 +191,7 @@ class _Trying:
         # A switch changes more than numbers do.
         numbers = [setting for setting in settings if not isinstance(values[setting], bool)]
         groups = _groups(numbers)
-        found: list[tuple[Sized, Program]] = []
+        found: list[tuple[ConfiguredModel, Program]] = []
         if self.left < len(groups):
             self.left = 0
         for group in groups:
@@ -207,7 +210,7 @@ class _Trying:
         self.resized = {axis: name for other, _ in found for axis, name in resized_axes(model, other).items()}
         return [made for _, made in (*shown, *found)]
 
-    def _alike(self, model: Sized, settings: Sequence[Setting]) -> tuple[Sized, Program] | None:
+    def _alike(self, model: ConfiguredModel, settings: Sequence[Setting]) -> tuple[ConfiguredModel, Program] | None:
         """A model with settings moved that is the same source; of one setting, several values are tried."""
         module = self.program.tree.root
         others = moved_alone(model, settings[0], module) if len(settings) == 1 else [moved(model, settings, module)]
@@ -222,8 +225,8 @@ class _Trying:
         return None
 
     def _with_another(
-        self, model: Sized, settings: Sequence[Setting], alone: Collection[Setting]
-    ) -> list[tuple[Sized, Program]]:
+        self, model: ConfiguredModel, settings: Sequence[Setting], alone: Collection[Setting]
+    ) -> list[tuple[ConfiguredModel, Program]]:
         """What does not move by itself, as where groups of heads come to one, moved along with what does."""
         found = []
         for setting in settings:
@@ -237,7 +240,7 @@ class _Trying:
             self.why |= {setting: why} if why else {}
         return found
 
-    def _same(self, other: Sized) -> Program | None:
+    def _same(self, other: ConfiguredModel) -> Program | None:
         """The program at other settings, where it is the same source."""
         self.left -= 1
         made = self.written(other)
@@ -249,7 +252,7 @@ class _Trying:
             self.why[setting] = why.format(value=value, line=line)
         return None
 
-    def reason(self, model: Sized, setting: Setting) -> str:
+    def reason(self, model: ConfiguredModel, setting: Setting) -> str:
         """Why a setting does not hold; where the original takes no other value of it, with what it says of one."""
         why = self.why.get(setting, _ALONE)
         says = refusal(model, setting, self.program.tree.root) if why == _REFUSED else ""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from port.translation.borne_out import BorneOut, borne_out, with_fixed
 from port.translation.both_modes import BothRuns
 from port.translation.frontend.construction import Construction
+from port.translation.frontend.construction.accepted_models import fitted, modules_of
 from port.translation.frontend.construction.arguments import is_configuration
 from port.translation.frontend.construction.constructed_values import with_constructed_values
 from port.translation.frontend.construction.construction_calls import ConstructionCalls
-from port.translation.frontend.construction.settings import Setting, Sized, sized
-from port.translation.frontend.construction.taken_models import fitted, modules_of
+from port.translation.frontend.construction.settings import ConfiguredModel, Setting, configured_model
 from port.translation.other_settings import CONSTRUCTED_OTHERWISE, NOT_CONSTRUCTED, OtherModel, OtherSettings
 from port.translation.part_alone import part_alone
 from port.translation.program_settings import named_settings
@@ -32,18 +32,19 @@ from port.translation.wanted import CapturedModel, Wanted
 
 def held_arguments(
     original: CapturedModel, wanted: Wanted, *, keeps: bool, wrong: Mapping[Setting, str]
-) -> tuple[BorneOut, Sized | None, ConstructionCalls | None, list[Asked]]:
+) -> tuple[BorneOut, ConfiguredModel | None, ConstructionCalls | None, list[Asked]]:
     """Which arguments of constructors hold; how the original is constructed at other settings, if it can be; the calls
-    of its constructors, if these are written as their source has them; and what somebody asked for."""
+    of its constructors, if these are written as their source has them; and what somebody asked for.
+    """
     captured, root = original.captured, original.root
     cls: Any = type(root)
     if original.construction is None:
         unknown = original.unknown or (CONSTRUCTED_OTHERWISE if original.construct is not None else NOT_CONSTRUCTED)
         has_arguments = wanted.check and bool(parameters(cls))
         return BorneOut(settings=OtherSettings(unknown=unknown)) if has_arguments else BorneOut(), None, None, []
-    model = sized(original.construction, root, [(case.args, case.kwargs) for case in captured])
+    model = configured_model(original.construction, root, [(case.args, case.kwargs) for case in captured])
     if model is not None and original.construct is not None:
-        model = replace(model, given=with_constructed_values(model.given, original.construct))
+        model = replace(model, arguments=with_constructed_values(model.arguments, original.construct))
     program = partial(
         programmed, captured, original.run, original.seen, original.construction, remat=bool(wanted.remat)
     )
@@ -65,7 +66,7 @@ def held_arguments(
 
 def _alone(
     captured: BothRuns, construction: Construction, path: str
-) -> tuple[Program, Sized, Callable[[Sized], Program | None]] | None:
+) -> tuple[Program, ConfiguredModel, Callable[[ConfiguredModel], Program | None]] | None:
     """A part of the model by itself."""
     found = part_alone(path, captured, construction)
     if found is None:
@@ -73,7 +74,9 @@ def _alone(
     return found.programmed.program, found.model, partial(written_at, base=found.programmed)
 
 
-def _near(whole: Programmed, model: Sized, asked: Sequence[Asked], at: Sequence[OtherModel]) -> Sized | None:
+def _near(
+    whole: Programmed, model: ConfiguredModel, asked: Sequence[Asked], at: Sequence[OtherModel]
+) -> ConfiguredModel | None:
     """The smallest of the other sizes at which a model is to be proved, where the model itself is large."""
     there = [each.model for each in asked]
     for settings in (each for each in at if not callable(each)):
@@ -86,9 +89,11 @@ def _near(whole: Programmed, model: Sized, asked: Sequence[Asked], at: Sequence[
     return near if near is not None and 2 * modules_of(near) <= modules_of(model) else None
 
 
-def _whole(captured: Sequence[BothRuns], program: Callable[..., Programmed], model: Sized | None) -> Programmed | None:
+def _whole(
+    captured: Sequence[BothRuns], program: Callable[..., Programmed], model: ConfiguredModel | None
+) -> Programmed | None:
     """The program with all arguments and the constructors as their source has them; None where it cannot be."""
-    if model is None or any(map(is_configuration, model.given.values())):
+    if model is None or any(map(is_configuration, model.arguments.values())):
         return None  # of a configuration the fields are written that are read
     try:
         whole = program(kept=calls_of(captured[0], model))

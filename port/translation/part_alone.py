@@ -7,7 +7,7 @@ from functools import partial
 
 from port.translation.both_modes import BothRuns, both_runs
 from port.translation.frontend.construction import Construction, constructed
-from port.translation.frontend.construction.settings import Sized
+from port.translation.frontend.construction.settings import ConfiguredModel
 from port.translation.frontend.example_inputs import inside
 from port.translation.ir.instrumentation import unwatched
 from port.translation.ir.origin_numbers import plain
@@ -19,7 +19,7 @@ from port.translation.structure.init_inference import watched
 class PartAlone:
     """A part, and how it is constructed."""
 
-    model: Sized
+    model: ConfiguredModel
     programmed: Programmed
 
 
@@ -34,7 +34,7 @@ def part_alone(path: str, captured: BothRuns, construction: Construction) -> Par
     try:
         part, args, kwargs = inside(captured.root, path, captured.args, captured.kwargs)
         given = {name: plain(value) for name, value in construction.arguments[path].items()}
-        model = Sized(type(part), given, ((args, kwargs),))
+        model = ConfiguredModel(type(part), given, ((args, kwargs),))
         with unwatched():
             run = partial(both_runs, constructed_at(model), check=False)
             cases = [run(args, kwargs, free=())]

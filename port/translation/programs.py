@@ -11,11 +11,11 @@ from port.errors import UsageError
 from port.translation.both_modes import BothRuns, both_runs
 from port.translation.free_dimensions import without
 from port.translation.frontend.construction import Construction, constructed
+from port.translation.frontend.construction.argument_classes import layer_classes_in, module_classes_made
 from port.translation.frontend.construction.construction_calls import ConstructionCalls, construction_calls
-from port.translation.frontend.construction.given_layers import layers_given, modules_made
-from port.translation.frontend.construction.settings import Sized
+from port.translation.frontend.construction.settings import ConfiguredModel
 from port.translation.frontend.meta_device import is_on_meta, on_meta_alone
-from port.translation.frontend.python_random import again
+from port.translation.frontend.python_random import reseeded
 from port.translation.ir.instrumentation import unwatched
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.kept_functions import with_kept_functions
@@ -142,7 +142,7 @@ class RunsElsewhere:
             )
 
 
-def runs_at(model: Sized, base: Programmed, *, module: Any = None) -> RunsElsewhere:
+def runs_at(model: ConfiguredModel, base: Programmed, *, module: Any = None) -> RunsElsewhere:
     """Run a model at other settings.
 
     Args:
@@ -168,7 +168,7 @@ def runs_at(model: Sized, base: Programmed, *, module: Any = None) -> RunsElsewh
         return RunsElsewhere(cases, run, seen, base.remat, kept=calls_of(cases[0], model))
 
 
-def calls_of(captured: BothRuns, model: Sized) -> ConstructionCalls:
+def calls_of(captured: BothRuns, model: ConfiguredModel) -> ConstructionCalls:
     """The calls of a model's constructors.
 
     Raises:
@@ -179,16 +179,16 @@ def calls_of(captured: BothRuns, model: Sized) -> ConstructionCalls:
         captured.root,
         model.as_its_class_makes_it,
         layers,
-        layers_given(model.given, layers),
-        modules_made(model.given),
+        layer_classes_in(model.arguments, layers),
+        module_classes_made(model.arguments),
         model.replaced,
     )
     if calls is None:
         raise CannotKeep("constructed once more, the original is another model, or fails")
-    return replace(calls, root=model.given)
+    return replace(calls, root=model.arguments)
 
 
-def constructed_at(model: Sized, on_meta: bool = False) -> Any:
+def constructed_at(model: ConfiguredModel, on_meta: bool = False) -> Any:
     """A model at other settings, constructed in silence."""
-    with again(0):
+    with reseeded(0):
         return on_meta_alone(model.construct) if on_meta else model.construct()

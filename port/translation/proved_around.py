@@ -13,7 +13,7 @@ from port.errors import PortError
 from port.judging import Status
 from port.parity.sides.duration import LONG, duration
 from port.translation.frontend.construction.moved_settings import moved_alone, moved_together
-from port.translation.frontend.construction.settings import Setting, Sized
+from port.translation.frontend.construction.settings import ConfiguredModel, Setting
 from port.translation.other_settings import OtherSizes, WrongAt
 from port.translation.proved_elsewhere import Elsewhere
 from port.translation.structure.kept_constructors import CannotKeep
@@ -27,7 +27,7 @@ _SEED = 0
 
 def proved_around(
     elsewhere: Elsewhere,
-    model: Sized,
+    model: ConfiguredModel,
     settings: Sequence[Setting],
     *,
     limit: float,
@@ -64,7 +64,7 @@ def proved_around(
     return made
 
 
-def _others(elsewhere: Elsewhere, model: Sized, settings: Sequence[Setting]) -> Iterator[Sized]:
+def _others(elsewhere: Elsewhere, model: ConfiguredModel, settings: Sequence[Setting]) -> Iterator[ConfiguredModel]:
     """The model with each setting moved by itself, and then with two, which and where to at random."""
     for setting in settings:
         alone = next(moved_alone(model, setting, elsewhere.original), None)
@@ -79,7 +79,7 @@ def _others(elsewhere: Elsewhere, model: Sized, settings: Sequence[Setting]) -> 
             yield together
 
 
-def _with(made: OtherSizes, elsewhere: Elsewhere, other: Sized) -> OtherSizes:
+def _with(made: OtherSizes, elsewhere: Elsewhere, other: ConfiguredModel) -> OtherSizes:
     try:
         proof = elsewhere.proof_around(other)
     except (PortError, AssertionError, CannotKeep) as error:  # that says nothing of what was written

@@ -10,8 +10,8 @@ from typing import Any
 from port.errors import UsageError
 from port.pairs.layers.conv_transpose import output_sizes_at_calls
 from port.translation.assembling import assembled
-from port.translation.frontend.construction.settings import Setting, Sized
-from port.translation.frontend.construction.taken_models import constructed_by, fitted
+from port.translation.frontend.construction.accepted_models import constructed_by, fitted
+from port.translation.frontend.construction.settings import ConfiguredModel, Setting
 from port.translation.frontend.example_inputs import Given
 from port.translation.frontend.meta_device import is_on_meta, on_meta_alone
 from port.translation.frontend.python_random import same_numbers_afterwards
@@ -49,7 +49,7 @@ class Elsewhere:
     def __init__(
         self,
         base: Programmed,
-        model: Sized | None,
+        model: ConfiguredModel | None,
         fixed: frozenset[OwnArgument],
         made: Translation,
         remat: Remat = NO_REMAT,
@@ -111,13 +111,13 @@ class Elsewhere:
         made.check_built()
         return made
 
-    def _runs(self, model: Sized, module: Any) -> RunsElsewhere:
+    def _runs(self, model: ConfiguredModel, module: Any) -> RunsElsewhere:
         try:
             return runs_at(model, self._base, module=module)
         except CannotKeep as error:
             raise UsageError(_UNKEPT.format(at=said(model.named), why=error)) from None
 
-    def _translated(self, model: Sized, runs: RunsElsewhere) -> Translation:
+    def _translated(self, model: ConfiguredModel, runs: RunsElsewhere) -> Translation:
         try:
             there = runs.programmed(self._fixed)
         except CannotKeep as error:
@@ -159,7 +159,7 @@ class Elsewhere:
         """
         return self.proof(self.model(settings), module, **options)
 
-    def proof(self, model: Sized, module: Any = None, **options: Any) -> Proof:
+    def proof(self, model: ConfiguredModel, module: Any = None, **options: Any) -> Proof:
         """Both sides compared as a model is constructed elsewhere; of one on the meta device shapes alone are."""
         known = next((each.runs for each in self._asked.values() if each.model is model), None)
         if module is None and known is not None:
@@ -177,7 +177,7 @@ class Elsewhere:
 
     @output_sizes_at_calls()
     @same_numbers_afterwards()
-    def proof_around(self, model: Sized) -> Proof:
+    def proof_around(self, model: ConfiguredModel) -> Proof:
         """Both sides compared as a model is constructed elsewhere, whatever would be written for that one alone.
 
         Raises:
@@ -189,7 +189,7 @@ class Elsewhere:
         others = [replace(each, lengths=replace(each.lengths, tried=())) for each in (made, *made.others)]
         return proved(module, replace(others[0], others=tuple(others[1:])), model.calls)
 
-    def model(self, settings: OtherModel) -> Sized:
+    def model(self, settings: OtherModel) -> ConfiguredModel:
         """The original's construction at other settings.
 
         Args:
@@ -229,7 +229,7 @@ _UNKEPT = (
 )
 
 
-def other_model(model: Sized, construct: Callable[[], Any]) -> Sized:
+def other_model(model: ConfiguredModel, construct: Callable[[], Any]) -> ConfiguredModel:
     """The original as somebody constructs it otherwise.
 
     Raises:

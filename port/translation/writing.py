@@ -22,7 +22,7 @@ from port.translation.free_dimensions import (
     without_long_conditions,
 )
 from port.translation.frontend.construction.construction_calls import ConstructionCalls
-from port.translation.frontend.construction.settings import Setting, Sized
+from port.translation.frontend.construction.settings import ConfiguredModel, Setting
 from port.translation.frontend.long_formulas import LONGEST
 from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, check_all_found, is_on_meta
 from port.translation.held_arguments import held_arguments
@@ -117,7 +117,7 @@ def written(
     return replace(made, proof=joined(proof, proofs), elsewhere=elsewhere), kept is not None
 
 
-def _free(program: Program, model: Sized, borne: BorneOut) -> list[Setting]:
+def _free(program: Program, model: ConfiguredModel, borne: BorneOut) -> list[Setting]:
     """The settings of the root that what was written takes other values of."""
     there = model.settings()
     return [each for each, own in settings_of(program).items() if each in there and own not in borne.fixed]

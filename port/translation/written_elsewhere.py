@@ -8,8 +8,8 @@ from typing import Any
 
 from port.errors import PortError
 from port.translation.assembling import assembled
-from port.translation.frontend.construction.settings import Sized
-from port.translation.frontend.python_random import again
+from port.translation.frontend.construction.settings import ConfiguredModel
+from port.translation.frontend.python_random import reseeded
 from port.translation.programs import Programmed, RunsElsewhere, runs_at
 from port.translation.source_difference import difference
 from port.translation.structure.kept_constructors import CannotKeep
@@ -30,12 +30,12 @@ class Asked:
     """
 
     construct: Callable[[], Any]
-    model: Sized
+    model: ConfiguredModel
     runs: RunsElsewhere | None = None
     program: Program | None = None
 
 
-def asked_for(construct: Callable[[], Any], model: Sized, base: Programmed) -> Asked:
+def asked_for(construct: Callable[[], Any], model: ConfiguredModel, base: Programmed) -> Asked:
     """What is written where somebody asks for it; None in its place where nothing can be.
 
     Args:
@@ -43,7 +43,7 @@ def asked_for(construct: Callable[[], Any], model: Sized, base: Programmed) -> A
         model: at these settings.
         base: the program that is written.
     """
-    with again(0):
+    with reseeded(0):
         module = construct()
     found = _written_and_run_at(model, base, module)
     return Asked(construct, model) if found is None else Asked(construct, model, found[1], found[0])
@@ -71,7 +71,7 @@ def with_asked(base: Programmed, asked: Sequence[Asked], fixed: frozenset[OwnArg
     return base
 
 
-def written_at(model: Sized, base: Programmed) -> Program | None:
+def written_at(model: ConfiguredModel, base: Programmed) -> Program | None:
     """The program of a model at other settings.
 
     None where it cannot be translated there, or where the original's source, written for the twins, makes something
@@ -81,7 +81,9 @@ def written_at(model: Sized, base: Programmed) -> Program | None:
     return None if found is None else found[0]
 
 
-def _written_and_run_at(model: Sized, base: Programmed, module: Any = None) -> tuple[Program, RunsElsewhere] | None:
+def _written_and_run_at(
+    model: ConfiguredModel, base: Programmed, module: Any = None
+) -> tuple[Program, RunsElsewhere] | None:
     try:
         runs = runs_at(model, base, module=module)
         there = runs.programmed()

@@ -53,9 +53,9 @@ def read_graph(
     reader = _Reader(program, notes, prefix, names, groups)
     for node in program.graph.nodes:
         reader.read(node)
-    shapes = tuple(value.shape or () for value in reader.given)
+    shapes = tuple(value.shape or () for value in reader.inputs)
     return Graph(
-        tuple(reader.given),
+        tuple(reader.inputs),
         reader.held,
         reader.constants,
         tuple(reader.steps),
@@ -75,18 +75,18 @@ class _Reader:
         groups: Iterable[Collection[tuple[int, int]]],
     ) -> None:
         self.program, self.notes, self.prefix, self.names = program, notes, prefix, names
-        self.given: list[Value] = []
+        self.inputs: list[Value] = []
         self.held: dict[Value, str] = {}
         self.constants: dict[Value, Any] = {}
         self.steps: list[Step] = []
         self.written: dict[str, Value] = {}
-        self.inputs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
+        self.specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
         self.values: dict[torch.fx.Node, Any] = {}
-        given = [node.meta["val"] for node in program.graph.nodes if self._is_given(node)]
-        self.lengths = length_names([tuple(map(_size, getattr(made, "shape", ()))) for made in given], groups)
+        inputs = [node.meta["val"] for node in program.graph.nodes if self._is_input(node)]
+        self.lengths = length_names([tuple(map(_size, getattr(made, "shape", ()))) for made in inputs], groups)
 
-    def _is_given(self, node: torch.fx.Node) -> bool:
-        return node.op == "placeholder" and self.inputs[node.name].kind is InputKind.USER_INPUT
+    def _is_input(self, node: torch.fx.Node) -> bool:
+        return node.op == "placeholder" and self.specs[node.name].kind is InputKind.USER_INPUT
 
     def read(self, node: torch.fx.Node) -> None:
         if node.op == "placeholder":
@@ -100,10 +100,10 @@ class _Reader:
             self.values[node] = getattr(self.program.graph_module, str(node.target), None)
 
     def _placeholder(self, node: torch.fx.Node) -> None:
-        spec = self.inputs[node.name]
+        spec = self.specs[node.name]
         value = self.values[node] = self._value(node.name, node.meta["val"])
-        if self._is_given(node):
-            self.given.append(value)
+        if self._is_input(node):
+            self.inputs.append(value)
         elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER):
             self.held[value] = spec.target.removeprefix(self.prefix)
         else:
@@ -142,9 +142,9 @@ class _Reader:
         if name == "port_translation.mark.default":
             step: Step
             if key.endswith(">"):
-                given = _filled(noted.keywords, filling)
+                filled = _filled(noted.keywords, filling)
                 step = ScopeEnter(
-                    noted.path, noted.call, noted.module, given, place_of(node), noted.numbers, noted.method
+                    noted.path, noted.call, noted.module, filled, place_of(node), noted.numbers, noted.method
                 )
             else:
                 step = ScopeExit(noted.path, noted.call, _filled(noted.results, filling), noted.method)
@@ -158,9 +158,9 @@ class _Reader:
 
     def _layer(self, noted: Noted, filling: Any, results: tuple[Value, ...], node: torch.fx.Node) -> LayerCall:
         arguments, keywords = _filled((noted.arguments, noted.keywords), filling)
-        given = _filled(noted.results, {"tensor": results, "size": ()})
+        filled = _filled(noted.results, {"tensor": results, "size": ()})
         detached = is_without_gradient(node)
-        return LayerCall(noted.path, noted.module, arguments, keywords, given, place_of(node), detached, noted.numbers)
+        return LayerCall(noted.path, noted.module, arguments, keywords, filled, place_of(node), detached, noted.numbers)
 
     def _operation(self, node: torch.fx.Node, name: str) -> None:
         if name.startswith("auto_functionalized"):
@@ -232,8 +232,8 @@ class _Reader:
 def _mark_of_function(noted: NotedFunction, filling: dict[str, Any], node: torch.fx.Node, *, begins: bool) -> Step:
     if not begins:
         return FunctionExit(noted.function, noted.call, _filled(noted.results, filling))
-    given, place = _filled(noted.arguments, filling), place_of(node)
-    return FunctionEnter(noted.function, noted.call, given, noted.positional, noted.named, place, noted.numbers)
+    filled, place = _filled(noted.arguments, filling), place_of(node)
+    return FunctionEnter(noted.function, noted.call, filled, noted.positional, noted.named, place, noted.numbers)
 
 
 def _filled(tree: Any, filling: dict[str, Any]) -> Any:

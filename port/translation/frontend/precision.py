@@ -21,10 +21,10 @@ def in_double(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | Non
     from torch.utils import _pytree as pytree
 
     wide = copied(module, lambda tensor: in_float64(_near(tensor)))
-    given = pytree.tree_map(in_float64, (args, kwargs))
+    inputs = pytree.tree_map(in_float64, (args, kwargs))
     try:
         with default_dtype("float64"):
-            results = _results(wide, *given, training=False)
+            results = _results(wide, *inputs, training=False)
     except Exception:
         return None
     floats = [
@@ -33,8 +33,8 @@ def in_double(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | Non
     if any(leaf.dtype != torch.float64 for leaf in floats):
         return None
     with default_dtype("float64"):
-        trains = runs(wide, *given, training=True)
-    return (wide, *given) if trains or not runs(module, args, kwargs, training=True) else None
+        trains = runs(wide, *inputs, training=True)
+    return (wide, *inputs) if trains or not runs(module, args, kwargs, training=True) else None
 
 
 def runs(module: Any, args: Any, kwargs: Any, *, training: bool) -> bool:
@@ -59,7 +59,7 @@ def _results(module: Any, args: Any, kwargs: Any, *, training: bool) -> Any:
         if not is_on_meta(module):
             return copied(module, _near).train(training)(*args, **kwargs)
         run = ShapeRuns(module, training=training)
-        return run(*run.given(args, kwargs))
+        return run(*run.inputs(args, kwargs))
 
 
 def is_all_double(graphs: Iterable[Graph]) -> bool:

@@ -41,7 +41,7 @@ def same_numbers_afterwards() -> Iterator[None]:
 
 
 @contextmanager
-def again(seed: int) -> Iterator[None]:
+def reseeded(seed: int) -> Iterator[None]:
     """Rerun the user's code within the context: silently, with every generator seeded and restored afterwards."""
     import torch
 

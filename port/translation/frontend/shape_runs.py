@@ -55,13 +55,13 @@ class ShapeRuns:
         select_drawn_branches(self.copy, numbers=False)
         self.alike = AlikeLayers(self.copy, layers)
 
-    def given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Convert inputs to fake floating-point tensors and real integers."""
         made: tuple[Any, Any] = pytree.tree_map_only(torch.Tensor, self._without_numbers, (args, kwargs))
         return made
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the copy on inputs from `given`.
+        """Run the copy on inputs from `inputs`.
 
         Raises:
             Exception: one of `UNDECIDED`, or the module's own.

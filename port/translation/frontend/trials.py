@@ -80,7 +80,7 @@ class Trials:
             self._runners[kind] = kind(self.module, self.layers)
         runner = self._runners[kind]
         before = _state(runner.copy)
-        args, kwargs = runner.given(*resized(self.args, self.kwargs, sizes))
+        args, kwargs = runner.inputs(*resized(self.args, self.kwargs, sizes))
         counts: Steps = Counter()
         try:
             with (
@@ -103,7 +103,8 @@ class _Copy:
     def __init__(self, module: torch.nn.Module, layers: Collection[str]) -> None:
         self.copy = copied(module).eval()
 
-    def given(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    def inputs(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Return inputs on the copy's device."""
         return on_meta(args, kwargs) if is_on_meta(self.copy) else (args, kwargs)
 
     def __call__(self, args: Any, kwargs: Any) -> Any:

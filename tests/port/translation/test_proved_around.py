@@ -15,7 +15,7 @@ import port
 from port.errors import UsageError
 from port.judging.compared import Compared
 from port.translation import Translation
-from port.translation.frontend.construction.settings import Sized
+from port.translation.frontend.construction.settings import ConfiguredModel
 from port.translation.other_settings import OtherSizes
 from port.translation.proved_around import proved_around
 from port.translation.verify import Proof
@@ -40,17 +40,17 @@ SAME, DIFFERENT = (Proof((Compared("outputs in evaluation", error, 1e-9, "0", 1)
 class Judge:
     """In the place of both sides: says of a size what a function of it says."""
 
-    says: Callable[[Sized], Proof] = lambda _: SAME
+    says: Callable[[ConfiguredModel], Proof] = lambda _: SAME
     original: nn.Module = field(default_factory=Three)
     seen: list[dict[str, Any]] = field(default_factory=list)
 
-    def proof_around(self, model: Sized) -> Proof:
+    def proof_around(self, model: ConfiguredModel) -> Proof:
         self.seen.append(model.named)
         return self.says(model)
 
 
 def around(judge: Judge, limit: float = 60.0, **options: Any) -> OtherSizes:
-    model = Sized(Three, {"dim": 8, "out": 3, "wide": False}, (((torch.zeros(2, 8),), {}),))
+    model = ConfiguredModel(Three, {"dim": 8, "out": 3, "wide": False}, (((torch.zeros(2, 8),), {}),))
     return proved_around(judge, model, list(model.settings()), limit=limit, **options)  # type: ignore[arg-type]
 
 
@@ -74,7 +74,7 @@ def test_what_two_show_together_is_seen() -> None:
 
 
 def test_what_cannot_be_translated_or_judged_there_is_told() -> None:
-    def says(model: Sized) -> Proof:
+    def says(model: ConfiguredModel) -> Proof:
         if "dim" in model.named:
             raise UsageError("no pair")
         return Proof((), unjudged="no numbers") if "out" in model.named else SAME

@@ -18,7 +18,7 @@ _LONGEST = 64
 """The longest tuple or list whose items get individual origins."""
 
 
-class GivenArguments:
+class TrackedArguments:
     """Attaches origins to the arguments of constructors, and recognises configurations that pass through.
 
     A configuration is copied: the user's own object keeps its plain numbers.

@@ -16,14 +16,14 @@ import torch
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
-from port.translation.frontend.construction.arguments import GivenArguments
+from port.translation.frontend.construction.arguments import TrackedArguments
 from port.translation.frontend.construction.draws import Draws, OpenDraw
 from port.translation.frontend.construction.python_functions import remembering
 from port.translation.frontend.construction.reconstruction import constructor_arguments
 from port.translation.frontend.construction.sizes import Sizes
 from port.translation.frontend.construction.tables import TableFormula, TableFormulas
 from port.translation.frontend.meta_device import parameters_on_meta
-from port.translation.frontend.python_random import again
+from port.translation.frontend.python_random import reseeded
 from port.translation.ir.origin import ConstructorArgument
 
 
@@ -74,7 +74,7 @@ def constructed(module: Any, construct: Callable[[], Any] | None = None) -> Cons
     files = [sys.modules[name] for name in sorted({cls.__module__ for cls in users}) if name in sys.modules]
     try:
         watching = recording.watching(classes, users), remembering(files, recording.note_range)
-        with again(0), watching[0], watching[1], parameters_on_meta(), sizes, tables, draws:
+        with reseeded(0), watching[0], watching[1], parameters_on_meta(), sizes, tables, draws:
             made = construct()
     except Exception:  # a constructor may reject a number that is not exactly an int or a float
         return None
@@ -86,7 +86,7 @@ def constructed(module: Any, construct: Callable[[], Any] | None = None) -> Cons
     return Construction(
         named,
         numbers,
-        {path: recording.given[number] for path, number in numbers.items()},
+        {path: recording.constructed_with[number] for path, number in numbers.items()},
         {number: tuple(found) for number, found in recording.repeats.items()},
         {path: recording.layers[id(each)] for path, each in named.items() if id(each) in recording.layers},
         {name: found for name, tensor in tensors if (found := sizes.of(tensor)) is not None},
@@ -100,9 +100,9 @@ class _Recording:
     """Records the calls of constructors."""
 
     def __init__(self) -> None:
-        self.arguments = GivenArguments()
+        self.arguments = TrackedArguments()
         self.numbers: dict[int, int] = {}
-        self.given: list[dict[str, Any]] = []
+        self.constructed_with: list[dict[str, Any]] = []
         self.repeats: dict[int, list[int]] = {}
         self.layers: dict[int, dict[str, Any]] = {}
         self._gathered: dict[int, tuple[tuple[Any, ...], Mapping[str, Any]] | None] = {}
@@ -134,12 +134,12 @@ class _Recording:
                 self._hand_on(self.numbers[id(module)], bound)
                 construct(module, *args, **kwargs)
                 return
-            number = len(self.given)
+            number = len(self.constructed_with)
             self.numbers[id(module)] = number
             self._held.append(module)
             self._gathered[number] = _gathered(bound)
             arguments = _single_arguments(bound)
-            self.given.append(arguments)
+            self.constructed_with.append(arguments)
             for name, value in arguments.items():
                 bound.arguments[name] = self.arguments.known(value, number, name)
             self._inside.append(number)
@@ -159,8 +159,8 @@ class _Recording:
         itself = dict(list(bound.arguments.items())[1:])
         for name, value in _single_arguments(bound).items():
             is_handed_on = name not in itself or name in named or any(value is each for each in values)
-            if is_handed_on and name not in self.given[number]:
-                self.given[number][name] = value
+            if is_handed_on and name not in self.constructed_with[number]:
+                self.constructed_with[number][name] = value
         if not any(parameter.kind in _SEVERAL for parameter in bound.signature.parameters.values()):
             self._gathered[number] = None  # it passes nothing on unchanged
 

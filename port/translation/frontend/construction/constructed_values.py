@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from port.translation.frontend.construction.arguments import is_configuration
-from port.translation.frontend.python_random import again
+from port.translation.frontend.python_random import reseeded
 
 Call = Callable[..., Any]
 
@@ -67,25 +67,25 @@ def made_anew(value: Any, call: Call | None = None) -> Any:
     return copy.deepcopy(value)
 
 
-def with_constructed_values(given: Mapping[str, Any], construct: Call) -> Mapping[str, Any]:
+def with_constructed_values(arguments: Mapping[str, Any], construct: Call) -> Mapping[str, Any]:
     """Replace modules and objects among a model's constructor arguments by the calls that make them.
 
     Args:
-        given: the arguments by name.
+        arguments: the arguments by name.
         construct: makes the arguments and the model.
     """
-    values = given.values()
+    values = arguments.values()
     if not any(map(_is_made, values)) or any(map(is_configuration, values)):
-        return given  # a configuration is written as the fields that are read
+        return arguments  # a configuration is written as the fields that are read
     watching = _Watching()
-    with again(0), watching.calls():
+    with reseeded(0), watching.calls():
         made = construct()
     of_root = watching.constructors.get(id(made))
     if of_root is None:
-        return given
+        return arguments
     known = of_root[1]
     watching.around.add(id(made))
-    return {name: watching.value(known[name]) if name in known else value for name, value in given.items()}
+    return {name: watching.value(known[name]) if name in known else value for name, value in arguments.items()}
 
 
 def _is_made(value: Any) -> bool:
@@ -113,7 +113,7 @@ class _Watching:
         self.constructors: dict[int, tuple[Call, Mapping[str, Any]]] = {}
         self.functions: dict[int, tuple[Call, Mapping[str, Any]]] = {}
         self.around: set[int] = set()
-        self._given: dict[int, Mapping[str, Any]] = {}
+        self._calls: dict[int, Mapping[str, Any]] = {}
         self._held: list[Any] = []  # an id is unique only while its object is alive
 
     @contextmanager
@@ -130,14 +130,14 @@ class _Watching:
         code = frame.f_code
         if event == "call":
             arguments: Mapping[str, Any] = _arguments(frame, code)
-            self._given[id(frame)] = arguments
+            self._calls[id(frame)] = arguments
             if code.co_name == "__init__" and arguments:
                 made = next(iter(arguments.values()))
                 if id(made) not in self.constructors and getattr(type(made).__init__, "__code__", None) is code:
                     self._held.append(made)
                     self.constructors[id(made)] = type(made), dict(list(arguments.items())[1:])
         elif event == "return":
-            arguments = self._given.pop(id(frame), {})
+            arguments = self._calls.pop(id(frame), {})
             if isinstance(result, torch.nn.Module) and id(result) not in self.functions:
                 function = frame.f_globals.get(code.co_name)
                 if isinstance(function, FunctionType) and function.__code__ is code:

@@ -16,7 +16,7 @@ from unittest import mock
 
 import torch
 
-from port.translation.frontend.construction.arguments import GivenArguments
+from port.translation.frontend.construction.arguments import TrackedArguments
 from port.translation.frontend.construction.constructed import is_alike
 from port.translation.frontend.construction.constructed_values import Call
 from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_seen
@@ -24,7 +24,7 @@ from port.translation.frontend.construction.replaced_functions import Replaced, 
 from port.translation.frontend.construction.sizes import Sizes
 from port.translation.frontend.construction.true_bools import with_true_bools
 from port.translation.frontend.meta_device import parameters_on_meta
-from port.translation.frontend.python_random import again
+from port.translation.frontend.python_random import reseeded
 from port.translation.frontend.source_locations import is_users
 
 Place = tuple[FunctionType, int]
@@ -104,7 +104,7 @@ def construction_calls(
     classes |= {base for cls in given for base in cls.__mro__ if issubclass(base, torch.nn.Module)}
     own = {cls for cls in classes - layers if is_own(cls)}
     try:
-        with again(0), seeing.watching(own), parameters_on_meta(), sizes:
+        with reseeded(0), seeing.watching(own), parameters_on_meta(), sizes:
             made = construct(seeing.call)
     except Exception:  # a constructor may reject a number that is not exactly an int or a float
         return None
@@ -158,7 +158,7 @@ class _Seeing:
     given_modules: list[torch.nn.Module] = field(default_factory=list)
     _seen: dict[FunctionType, FunctionType | None] = field(default_factory=dict)
     _texts: dict[Place, ast.Call] = field(default_factory=dict)
-    _arguments: GivenArguments = field(default_factory=GivenArguments)
+    _arguments: TrackedArguments = field(default_factory=TrackedArguments)
     _held: list[Any] = field(default_factory=list)  # an id is unique only while its object is alive
 
     @contextmanager

@@ -40,12 +40,12 @@ class Draws(TorchFunctionMode):
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = function(*args, **(kwargs or {}))
         kind, parameters = _KINDS.get(getattr(function, "__name__", ""), ("", {}))
-        given = {"tensor": args[0]} if args else dict(kwargs or {})
-        drawn = given.get("tensor")
+        named = {"tensor": args[0]} if args else dict(kwargs or {})
+        drawn = named.get("tensor")
         if kind and isinstance(drawn, torch.Tensor):
-            named = {_SHORT.get(name, name): value for name, value in (kwargs or {}).items()}
+            parameters_named = {_SHORT.get(name, name): value for name, value in (kwargs or {}).items()}
             numbers = parameters | dict(zip(parameters, args[1:], strict=False))
-            numbers |= {name: value for name, value in named.items() if name in parameters}
+            numbers |= {name: value for name, value in parameters_named.items() if name in parameters}
             self._found.pop(storage_of(drawn), None)
             if any(origin_of(number) is not None for number in numbers.values()):
                 self._found[storage_of(drawn)] = OpenDraw(kind, tuple(numbers.values()))

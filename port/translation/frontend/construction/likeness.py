@@ -149,7 +149,7 @@ def _are_close(held: torch.Tensor, table: torch.Tensor) -> bool:
 
 
 def is_plain(value: Any, depth: int = 0) -> bool:
-    """Whether a value can be passed as an argument again: numbers, strings, classes, functions and containers of these."""
+    """Whether a value can be passed as an argument again: a number, string, class, function, or container of these."""
 
     def are_plain(values: Any) -> bool:
         return all(is_plain(item, depth + 1) for item in values)

@@ -7,8 +7,8 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from port.translation.frontend.construction.settings import Setting, Sized
-from port.translation.frontend.construction.taken_models import resized_lengths, run_once, taken, taken_at
+from port.translation.frontend.construction.accepted_models import accepted, accepted_at, resized_lengths, run_once
+from port.translation.frontend.construction.settings import ConfiguredModel, Setting
 from port.translation.frontend.example_inputs import first_line
 from port.translation.frontend.meta_device import is_on_meta
 from port.translation.frontend.resized_inputs import tensors_of
@@ -18,7 +18,7 @@ _TOGETHER = 6
 """How many combinations are tried when several settings move at once."""
 
 
-def moved(model: Sized, settings: Iterable[Setting], module: Any) -> Sized:
+def moved(model: ConfiguredModel, settings: Iterable[Setting], module: Any) -> ConfiguredModel:
     """Move each of these settings in turn, where the original accepts it.
 
     Args:
@@ -29,11 +29,11 @@ def moved(model: Sized, settings: Iterable[Setting], module: Any) -> Sized:
     meta = is_on_meta(module)
     now = model
     for setting in settings:
-        now = next(filter(None, (taken(each, meta) for each in _beside(now, setting))), now)
+        now = next(filter(None, (accepted(each, meta) for each in _beside(now, setting))), now)
     return now
 
 
-def moved_alone(model: Sized, setting: Setting, module: Any) -> Iterator[Sized]:
+def moved_alone(model: ConfiguredModel, setting: Setting, module: Any) -> Iterator[ConfiguredModel]:
     """Yield the model with one setting at each neighbouring value that the original accepts.
 
     Args:
@@ -45,12 +45,14 @@ def moved_alone(model: Sized, setting: Setting, module: Any) -> Iterator[Sized]:
     seen: set[str] = set()
     for other in _beside(model, setting):
         value = repr(other.moved[setting])
-        if value not in seen and taken(other, meta) is not None:
+        if value not in seen and accepted(other, meta) is not None:
             seen.add(value)
             yield other
 
 
-def moved_with_another(model: Sized, setting: Setting, others: Iterable[Setting], module: Any) -> Iterator[Sized]:
+def moved_with_another(
+    model: ConfiguredModel, setting: Setting, others: Iterable[Setting], module: Any
+) -> Iterator[ConfiguredModel]:
     """Yield the model with an integer setting doubled together with a multiple of it, so that their ratio is kept.
 
     Two groups of four heads become four groups of eight; moved alone, the setting would not divide the other one.
@@ -66,12 +68,14 @@ def moved_with_another(model: Sized, setting: Setting, others: Iterable[Setting]
     larger = sorted((values[each], each) for each in others if type(values[each]) is int and each != setting)
     for number, other in larger if type(value) is int and value > 1 else ():
         if number > value and not number % value:
-            found = taken_at(model, {other: 2 * number, setting: 2 * value}, meta=meta)
+            found = accepted_at(model, {other: 2 * number, setting: 2 * value}, meta=meta)
             if found is not None:
                 yield found
 
 
-def moved_together(model: Sized, settings: Sequence[Setting], module: Any, drawn: Random) -> Sized | None:
+def moved_together(
+    model: ConfiguredModel, settings: Sequence[Setting], module: Any, drawn: Random
+) -> ConfiguredModel | None:
     """Move several settings at once to neighbouring values; None where the original accepts none of a few combinations.
 
     Args:
@@ -84,13 +88,13 @@ def moved_together(model: Sized, settings: Sequence[Setting], module: Any, drawn
     choices = list(product(*(_neighbours(values[setting]) for setting in settings)))
     drawn.shuffle(choices)
     for chosen in choices[:_TOGETHER]:
-        found = taken_at(model, dict(zip(settings, chosen, strict=True)), meta=meta)
+        found = accepted_at(model, dict(zip(settings, chosen, strict=True)), meta=meta)
         if found is not None:
             return found
     return None
 
 
-def refusal(model: Sized, setting: Setting, module: Any) -> str:
+def refusal(model: ConfiguredModel, setting: Setting, module: Any) -> str:
     """Return the original's error with one setting moved, ``at 8 it raises ValueError: …``; empty if there is none."""
     says, value = "", None
     for other in _beside(model, setting):
@@ -104,7 +108,7 @@ def refusal(model: Sized, setting: Setting, module: Any) -> str:
     return says
 
 
-def _beside(model: Sized, setting: Setting) -> Iterator[Sized]:
+def _beside(model: ConfiguredModel, setting: Setting) -> Iterator[ConfiguredModel]:
     value = model.settings()[setting]
     for other in _neighbours(value):
         there = model.at(setting, other)
@@ -134,7 +138,7 @@ def _neighbours(value: Any) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(other for other in others if other > 0 and other != value))
 
 
-def resized_axes(model: Sized, other: Sized) -> dict[tuple[int, int], str]:
+def resized_axes(model: ConfiguredModel, other: ConfiguredModel) -> dict[tuple[int, int], str]:
     """Return the input axes, (tensor, axis), whose length follows a moved setting → that setting's name.
 
     Only the first call's inputs are compared; tensors are numbered in order.

@@ -21,7 +21,7 @@ from port.translation.frontend.construction.argument_matching import ArgumentCan
 from port.translation.frontend.construction.constructor_source import is_switch
 from port.translation.frontend.construction.likeness import are_tables_the_same, described, description, is_torchs
 from port.translation.frontend.meta_device import constructed_on_meta
-from port.translation.frontend.python_random import again
+from port.translation.frontend.python_random import reseeded
 from port.translation.frontend.quiet import quiet
 
 _ATTEMPTS, _SECONDS = 64, 10.0
@@ -52,9 +52,9 @@ def constructor_arguments(module: torch.nn.Module) -> inspect.BoundArguments | N
     wanted = description(module)
     began = time.monotonic()
     for arguments in islice(_best_first(choices), _ATTEMPTS):
-        given = _bound(signature, arguments)
-        if given is not None and _makes_alike(module, given, wanted):
-            return given
+        bound = _bound(signature, arguments)
+        if bound is not None and _makes_alike(module, bound, wanted):
+            return bound
         if time.monotonic() - began > _SECONDS:
             break
     return None
@@ -114,11 +114,11 @@ def _bound(signature: inspect.Signature, arguments: Mapping[str, Any]) -> inspec
     return bound
 
 
-def _makes_alike(module: torch.nn.Module, given: inspect.BoundArguments, wanted: Any) -> bool:
+def _makes_alike(module: torch.nn.Module, bound: inspect.BoundArguments, wanted: Any) -> bool:
     cls = type(module)
 
     def construct() -> torch.nn.Module:
-        own = _bound(given.signature, given.arguments)
+        own = _bound(bound.signature, bound.arguments)
         assert own is not None, "a copy can be copied"
         made: torch.nn.Module = cls(*own.args, **own.kwargs)
         return made
@@ -138,7 +138,7 @@ def _makes_alike(module: torch.nn.Module, given: inspect.BoundArguments, wanted:
 
 
 def _drawn(construct: Callable[[], torch.nn.Module], seed: int) -> torch.nn.Module:
-    with again(seed):
+    with reseeded(seed):
         return construct()
 
 

@@ -13,7 +13,7 @@ from port.translation.frontend.construction.constructed_values import Call, made
 from port.translation.frontend.construction.replaced_functions import Replaced, put_in_place, replaced_functions
 from port.translation.frontend.example_inputs import Given
 from port.translation.frontend.meta_device import constructed_on_meta
-from port.translation.frontend.python_random import again
+from port.translation.frontend.python_random import reseeded
 
 Setting = tuple[str, ...]
 """An argument's name; for a configuration, followed by the field's name, and so on inward."""
@@ -22,19 +22,19 @@ _DEEPEST = 3
 
 
 @dataclass(frozen=True)
-class Sized:
+class ConfiguredModel:
     """A model at some settings.
 
     Attributes:
         cls: its class.
-        given: its constructor's arguments by name.
+        arguments: its constructor's arguments by name.
         calls: example calls that it accepts, each as positional and keyword arguments.
         moved: the settings that differ from the original's, with their values.
         replaced: class → the layer that replaces it after construction.
     """
 
     cls: type
-    given: Mapping[str, Any]
+    arguments: Mapping[str, Any]
     calls: tuple[Given, ...]
     moved: Mapping[Setting, Any] = field(default_factory=dict)
     replaced: Replaced = field(default_factory=dict)
@@ -56,24 +56,24 @@ class Sized:
         Args:
             call: makes the modules and objects among the arguments; by default a plain call.
         """
-        return self.cls(**made_anew(dict(self.given), call))
+        return self.cls(**made_anew(dict(self.arguments), call))
 
     def settings(self) -> dict[Setting, Any]:
         """Return the numbers and switches among the constructor's arguments and in its configurations."""
-        return dict(_settings(self.given))
+        return dict(_settings(self.arguments))
 
-    def at(self, setting: Setting, value: Any) -> Sized:
+    def at(self, setting: Setting, value: Any) -> ConfiguredModel:
         """Return a copy with one setting moved."""
-        return replace(self, given=_with(self.given, setting, value), moved={**self.moved, setting: value})
+        return replace(self, arguments=_with(self.arguments, setting, value), moved={**self.moved, setting: value})
 
 
-def sized(construction: Construction, module: Any, calls: Iterable[Given]) -> Sized | None:
+def configured_model(construction: Construction, module: Any, calls: Iterable[Given]) -> ConfiguredModel | None:
     """Return a module at its own settings; None where its class makes a different model from the same arguments."""
     if "" not in construction.arguments:
         return None
-    found = Sized(type(module), construction.arguments[""], tuple(calls))
+    found = ConfiguredModel(type(module), construction.arguments[""], tuple(calls))
     try:
-        with again(0):
+        with reseeded(0):
             made = constructed_on_meta(found.as_its_class_makes_it)()
     except Exception:  # the constructor may read a file, say
         return None

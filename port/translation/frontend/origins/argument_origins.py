@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch.fx.proxy import TracerBase
 
+from port.translation.frontend.origins.arithmetic import is_number
 from port.translation.frontend.origins.composite_numbers import NotedOperation
+from port.translation.frontend.origins.enclosing_loops import enclosing_loop_counts
 from port.translation.frontend.origins.number_origins import NumberOrigins
 from port.translation.frontend.origins.operator_arguments import name_of, operator_arguments
 from port.translation.frontend.origins.resolved import Resolved
-from port.translation.frontend.origins.rounds_around import rounds_around
-from port.translation.frontend.origins.worked_out import is_number
 from port.translation.frontend.source_locations import is_users
 from port.translation.ir.number import KnownNumber, Numbers, Path, each_number, is_same
 from port.translation.ir.origin import DefaultOf
@@ -128,7 +128,7 @@ class ArgumentOrigins:
         return {**self._of_call(frame, arguments, names, function), **self._of_rounds(frame)}
 
     def _of_rounds(self, frame: FrameType) -> Numbers:
-        return self._safely(lambda: rounds_around(frame, self._origins))
+        return self._safely(lambda: enclosing_loop_counts(frame, self._origins))
 
     def _of_call(
         self, frame: FrameType, arguments: Mapping[Any, Any], names: Sequence[str], function: str = ""

@@ -37,14 +37,14 @@ class NotedOperation:
     ) -> None:
         self.operator, self._numbers, self.line = operator.removesuffix("_"), dict(numbers), line
         self.is_view = self.operator in _OF_THE_SAME
-        self._given = dict(each_number(dict(arguments)))
+        self._passed = dict(each_number(dict(arguments)))
         sizes = arguments.get("sizes")
         self._count = len(sizes) if isinstance(sizes, list | tuple) else 0
 
     def has(self, numbers: Mapping[Path, Any]) -> bool:
         """Whether its numeric arguments are exactly these."""
-        return self._given.keys() == numbers.keys() and all(
-            is_same(plain(self._given[path]), plain(number)) for path, number in numbers.items()
+        return self._passed.keys() == numbers.keys() and all(
+            is_same(plain(self._passed[path]), plain(number)) for path, number in numbers.items()
         )
 
     def of_part(self, operator: str, arguments: Mapping[str, Any]) -> dict[Path, KnownNumber]:
@@ -57,17 +57,17 @@ class NotedOperation:
         if operator.removesuffix("_") == self.operator:
             return self._numbers
         # A default of one operator is not a default of the other.
-        given = {path: number for path, number in self._numbers.items() if not isinstance(number.origin, DefaultOf)}
+        passed = {path: number for path, number in self._numbers.items() if not isinstance(number.origin, DefaultOf)}
         if operator not in _VIEWS:
-            return given
+            return passed
         if self.operator == "reshape":
-            return {("size", *path[1:]): number for path, number in given.items() if path[0] == "shape"}
-        return self._unflattened(given, len(arguments["size"])) if self.operator == "unflatten" else {}
+            return {("size", *path[1:]): number for path, number in passed.items() if path[0] == "shape"}
+        return self._unflattened(passed, len(arguments["size"])) if self.operator == "unflatten" else {}
 
-    def _unflattened(self, given: Mapping[Path, KnownNumber], rank: int) -> dict[Path, KnownNumber]:
+    def _unflattened(self, passed: Mapping[Path, KnownNumber], rank: int) -> dict[Path, KnownNumber]:
         """Map the lengths of ``unflatten``, which replace one axis, to a ``view``'s full list of lengths."""
-        if ("dim",) not in given:
+        if ("dim",) not in passed:
             return {}
-        axis = int(given["dim",].value)
+        axis = int(passed["dim",].value)
         first = axis if axis >= 0 else rank - self._count + 1 + axis
-        return {("size", first + int(path[1])): number for path, number in given.items() if path[0] == "sizes"}
+        return {("size", first + int(path[1])): number for path, number in passed.items() if path[0] == "sizes"}

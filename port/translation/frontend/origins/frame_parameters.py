@@ -9,11 +9,16 @@ from typing import Any
 
 import torch
 
-from port.translation.frontend.origins.called_with import CallArguments, Given, call_arguments, given_to_function
+from port.translation.frontend.origins.arithmetic import is_number
+from port.translation.frontend.origins.call_arguments import (
+    CallArguments,
+    LazyArgument,
+    call_arguments,
+    function_arguments,
+)
 from port.translation.frontend.origins.executing import ProgramPoint, SourceFiles
 from port.translation.frontend.origins.frame_objects import MISSING, code_of, variable
 from port.translation.frontend.origins.resolved import Resolved
-from port.translation.frontend.origins.worked_out import is_number
 from port.translation.frontend.source_locations import is_users
 from port.translation.ir.number import is_same
 
@@ -31,40 +36,40 @@ class FrameParameters:
 
     def __init__(self, files: SourceFiles, resolve: Callable[[ast.expr, ProgramPoint], Resolved]) -> None:
         self._files, self._resolve = files, resolve
-        self._given: dict[int, Mapping[str, Given]] = {}
+        self._known: dict[int, Mapping[str, LazyArgument]] = {}
 
     def forget(self) -> None:
         """Drop the cache, before frames continue and it goes stale."""
-        self._given.clear()
+        self._known.clear()
 
-    def of(self, frame: FrameType) -> Mapping[str, Given]:
+    def of(self, frame: FrameType) -> Mapping[str, LazyArgument]:
         """Return the arguments of a frame's function by parameter name, as far as its caller's source shows them."""
-        if id(frame) not in self._given:
-            self._given[id(frame)] = self._given_by_caller(frame)
-        return self._given[id(frame)]
+        if id(frame) not in self._known:
+            self._known[id(frame)] = self._from_caller(frame)
+        return self._known[id(frame)]
 
-    def _given_by_caller(self, frame: FrameType) -> Mapping[str, Given]:
+    def _from_caller(self, frame: FrameType) -> Mapping[str, LazyArgument]:
         point = None if frame.f_back is None else self._files.point(frame.f_back)
         if point is None:
             return {}
         if not isinstance(point.node, ast.Call):
-            return self._given_by_operator(frame, point)
+            return self._from_operator(frame, point)
         found = code_of(self._resolve(point.node.func, point).value)
         if found is not None and found[0].__code__ is frame.f_code:
             arguments = self.arguments(point).behind([Resolved(each) for each in found[1]])
-            return given_to_function(found[0], arguments)
-        return self._given_by_super(frame, point) or self._given_to_tensor(frame, point)
+            return function_arguments(found[0], arguments)
+        return self._from_super_call(frame, point) or self._from_tensor_method(frame, point)
 
-    def _given_to_tensor(self, frame: FrameType, point: ProgramPoint) -> Mapping[str, Given]:
+    def _from_tensor_method(self, frame: FrameType, point: ProgramPoint) -> Mapping[str, LazyArgument]:
         """Resolve ``f(x).split(3)``: a method of torch.Tensor that is written in Python."""
         match point.node:
             case ast.Call(ast.Attribute(_, name)):
                 function = vars(torch.Tensor).get(name)
                 if isinstance(function, FunctionType) and function.__code__ is frame.f_code:
-                    return given_to_function(function, self.arguments(point).behind([Resolved()]))
+                    return function_arguments(function, self.arguments(point).behind([Resolved()]))
         return {}
 
-    def _given_by_super(self, frame: FrameType, point: ProgramPoint) -> Mapping[str, Given]:
+    def _from_super_call(self, frame: FrameType, point: ProgramPoint) -> Mapping[str, LazyArgument]:
         """Resolve ``super().forward(x, 3)``."""
         match point.node:
             case ast.Call(ast.Attribute(ast.Call(ast.Name("super")), name)) if name == frame.f_code.co_name:
@@ -73,10 +78,10 @@ class FrameParameters:
                 found = [vars(cls)[name] for cls in type(module).__mro__ if name in vars(cls)]
                 found = [each for each in found if getattr(each, "__code__", None) is frame.f_code]
                 if found and module is variable(point.here.frame, point.here.frame.f_code.co_varnames[0]):
-                    return given_to_function(found[0], self.arguments(point).behind([Resolved(module)]))
+                    return function_arguments(found[0], self.arguments(point).behind([Resolved(module)]))
         return {}
 
-    def _given_by_operator(self, frame: FrameType, point: ProgramPoint) -> Mapping[str, Given]:
+    def _from_operator(self, frame: FrameType, point: ProgramPoint) -> Mapping[str, LazyArgument]:
         """Resolve the operands of an operator's method: ``__rsub__(self, 1)`` for ``1 - x``."""
         operands = [self._resolve(operand, point) for operand in operands_of(point.node)]
 
@@ -84,7 +89,7 @@ class FrameParameters:
             found = [each for each in operands if each.origin is not None and is_same(each.value, value)]
             return found[0] if len(found) == 1 and is_number(value) else Resolved()
 
-        resolved: dict[str, Given] = {}
+        resolved: dict[str, LazyArgument] = {}
         if operands and frame.f_code.co_filename.endswith("_tensor.py"):
             for name in frame.f_code.co_varnames[:2]:
                 value = variable(frame, name)

@@ -14,8 +14,8 @@ from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
+from port.translation.frontend.origins.arithmetic import is_number
 from port.translation.frontend.origins.resolved import Resolved
-from port.translation.frontend.origins.worked_out import is_number
 from port.translation.ir.origin_numbers import origin_of, plain, with_origin
 
 _STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.If, ast.Return, ast.Pass)

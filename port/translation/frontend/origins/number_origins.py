@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from port.translation.frontend.origins.arithmetic import called, combined, is_number, signed
 from port.translation.frontend.origins.bindings import (
     AssignedBinding,
     AugmentedBinding,
@@ -25,14 +26,13 @@ from port.translation.frontend.origins.bindings import (
     ParameterBinding,
     bound_names,
 )
-from port.translation.frontend.origins.called_with import call_arguments
-from port.translation.frontend.origins.conditions_held import compared, is_instance, truth
+from port.translation.frontend.origins.call_arguments import call_arguments
+from port.translation.frontend.origins.condition_values import compared, is_instance, truth
 from port.translation.frontend.origins.executing import Executing, ProgramPoint, SourceFile, SourceFiles
 from port.translation.frontend.origins.frame_objects import MISSING, ModulePaths, attribute, variable
 from port.translation.frontend.origins.frame_parameters import FrameParameters, twin_of
 from port.translation.frontend.origins.number_functions import of_comprehension, of_numbers
 from port.translation.frontend.origins.resolved import Resolved, ShapeOf
-from port.translation.frontend.origins.worked_out import called, combined, is_number, signed
 from port.translation.frontend.source_locations import is_users
 from port.translation.ir.number import is_same
 from port.translation.ir.origin import AttributeOf, LiteralAt
@@ -316,7 +316,7 @@ class NumberOrigins:
 
 
 def _stores(file: SourceFile, name: str) -> list[ast.AST | None]:
-    """Return the top-level statements that assign a global variable, with None for each ``global`` declaration of it."""
+    """Return the top-level statements that assign a global variable, and None for each ``global`` declaration."""
     shared = [node for node in ast.walk(file.tree) if isinstance(node, ast.Global) and name in node.names]
     return [None for _ in shared] + [each for each in file.tree.body if name in bound_names(each)]
 

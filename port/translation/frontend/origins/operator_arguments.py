@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from port.translation.frontend.origins.called_with import CallArguments, Given, call_arguments
+from port.translation.frontend.origins.arithmetic import is_number
+from port.translation.frontend.origins.call_arguments import CallArguments, LazyArgument, call_arguments
 from port.translation.frontend.origins.executing import ProgramPoint
 from port.translation.frontend.origins.frame_objects import MISSING
 from port.translation.frontend.origins.frame_parameters import operands_of
 from port.translation.frontend.origins.resolved import Resolved
 from port.translation.frontend.origins.subscripts import of_subscript
-from port.translation.frontend.origins.worked_out import is_number
 from port.translation.ir.number import each_number, is_same
 from port.translation.ir.origin import DefaultOf
 
@@ -90,7 +90,7 @@ def _of_call(
         matched = _by_schema(target, arguments, is_method) or {}
         return {argument: found() for argument, found in matched.items() if argument not in tensors}
     # An operator that the called function is made of has some of its arguments, under the same names.
-    found: dict[str, list[Given]] = {}
+    found: dict[str, list[LazyArgument]] = {}
     for overload in _overloads(name):
         matched = _by_schema(overload, arguments, is_method, defaults=False) or {}
         for argument, each in matched.items():
@@ -115,35 +115,35 @@ def _overloads(name: str) -> Iterator[Any]:
 
 def _by_schema(
     target: Any, arguments: CallArguments, is_method: bool, *, defaults: bool = True
-) -> dict[str, Given] | None:
+) -> dict[str, LazyArgument] | None:
     """Match a call's arguments with an operator's schema; None where they do not fit."""
     schema = target._schema.arguments
     places = [argument for argument in schema if not argument.kwarg_only]
-    given: dict[str, Given] = {}
+    matched: dict[str, LazyArgument] = {}
     several = arguments.positional
     first = int(bool(places) and places[0].name == "self")
     if len(places) == first + 1 and _is_list(places[first]) and (is_method or not first):
         gathered = _gathered(several[first:]) if arguments.are_all_positional else _gathered_last(arguments.last)
         if gathered is not None:
-            given[places[first].name] = gathered
+            matched[places[first].name] = gathered
         several = several[:first]
     if len(several) > len(places):
         return None
-    given |= {place.name: each for place, each in zip(places, several, strict=False)}
+    matched |= {place.name: each for place, each in zip(places, several, strict=False)}
     names = {argument.name for argument in schema}
     for name, each in arguments.named.items():
         known = name if name in names else _RENAMED.get(name, "")
-        if known not in names or known in given:
+        if known not in names or known in matched:
             return None
-        given[known] = each
+        matched[known] = each
     if defaults and arguments.are_all_positional and arguments.are_all_named:
         for argument in schema:
-            if argument.name not in given and argument.has_default_value():
-                given[argument.name] = _default(target, argument)
-    return given
+            if argument.name not in matched and argument.has_default_value():
+                matched[argument.name] = _default(target, argument)
+    return matched
 
 
-def _gathered(several: tuple[Given, ...]) -> Given | None:
+def _gathered(several: tuple[LazyArgument, ...]) -> LazyArgument | None:
     """Resolve a list argument whose items may also be passed one by one: ``x.view(2, 3)``."""
     if not several:
         return None
@@ -153,7 +153,7 @@ def _gathered(several: tuple[Given, ...]) -> Given | None:
     return lambda: Resolved(items=tuple(found))
 
 
-def _gathered_last(last: tuple[Given, ...]) -> Given | None:
+def _gathered_last(last: tuple[LazyArgument, ...]) -> LazyArgument | None:
     """Resolve such a list argument where only its last items are known."""
     return (lambda: Resolved(last=tuple(each() for each in last))) if last else None
 
@@ -162,7 +162,7 @@ def _is_list(argument: Any) -> bool:
     return str(argument.type) in ("List[int]", "List[SymInt]") and argument.N is None
 
 
-def _default(target: Any, argument: Any) -> Given:
+def _default(target: Any, argument: Any) -> LazyArgument:
     # In Python a flag such as pin_memory defaults to False, where the operator's schema has None.
     value = False if argument.default_value is None and "bool" in str(argument.type) else argument.default_value
     return lambda: Resolved(value, DefaultOf(str(target), argument.name))

@@ -12,7 +12,7 @@ from types import CodeType, FunctionType
 from port.translation.frontend.origins.resolved import Resolved
 from port.translation.ir.origin import DefaultOf
 
-Given = Callable[[], Resolved]
+LazyArgument = Callable[[], Resolved]
 """Resolves an argument lazily."""
 
 
@@ -28,11 +28,11 @@ class CallArguments:
         last: the positional arguments after the last starred one, where their number is not known.
     """
 
-    positional: tuple[Given, ...] = ()
-    named: Mapping[str, Given] = field(default_factory=dict)
+    positional: tuple[LazyArgument, ...] = ()
+    named: Mapping[str, LazyArgument] = field(default_factory=dict)
     are_all_positional: bool = True
     are_all_named: bool = True
-    last: tuple[Given, ...] = ()
+    last: tuple[LazyArgument, ...] = ()
 
     def behind(self, first: Sequence[Resolved]) -> CallArguments:
         """Return these arguments with others in front, such as a method's ``self``."""
@@ -52,8 +52,8 @@ def call_arguments(call: ast.Call, resolve: Callable[[ast.expr], Resolved]) -> C
         call: the call's syntax tree.
         resolve: resolves an expression at the call's position.
     """
-    positional: list[Given] = []
-    named: dict[str, Given] = {}
+    positional: list[LazyArgument] = []
+    named: dict[str, LazyArgument] = {}
     are_all_positional = are_all_named = True
     for argument in call.args:
         if not isinstance(argument, ast.Starred):
@@ -73,32 +73,32 @@ def call_arguments(call: ast.Call, resolve: Callable[[ast.expr], Resolved]) -> C
             are_all_named = False
         else:
             named |= {name: _known(found) for name, found in several.items()}
-    last: list[Given] = []
+    last: list[LazyArgument] = []
     if not are_all_positional:
         behind = takewhile(lambda argument: not isinstance(argument, ast.Starred), reversed(call.args))
         last = [_later(resolve, argument) for argument in behind]
     return CallArguments(tuple(positional), named, are_all_positional, are_all_named, tuple(reversed(last)))
 
 
-def given_to_function(function: FunctionType, arguments: CallArguments) -> dict[str, Given]:
+def function_arguments(function: FunctionType, arguments: CallArguments) -> dict[str, LazyArgument]:
     """Return the arguments of a function by parameter name, defaults included; unknown ones are left out."""
     code, name = function.__code__, function.__qualname__
     defaults = _defaults(function)
     positional = code.co_varnames[: code.co_argcount]
     by_name = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
-    given = dict(zip(positional, arguments.positional, strict=False))
-    given |= {each: known for each, known in arguments.named.items() if each in by_name}
+    found = dict(zip(positional, arguments.positional, strict=False))
+    found |= {each: known for each, known in arguments.named.items() if each in by_name}
     for parameter, value in defaults.items():
         is_left = arguments.are_all_named and (arguments.are_all_positional or parameter not in positional)
-        if parameter not in given and is_left:
-            given[parameter] = _known(Resolved(value, DefaultOf(name, parameter)))
+        if parameter not in found and is_left:
+            found[parameter] = _known(Resolved(value, DefaultOf(name, parameter)))
     several, named = _gathering(code)
     if several is not None and arguments.are_all_positional:
-        given[several] = lambda: Resolved(items=tuple(each() for each in arguments.positional[code.co_argcount :]))
+        found[several] = lambda: Resolved(items=tuple(each() for each in arguments.positional[code.co_argcount :]))
     if named is not None and arguments.are_all_named:
         rest = {each: known for each, known in arguments.named.items() if each not in by_name}
-        given[named] = lambda: Resolved(named={each: known() for each, known in rest.items()})
-    return given
+        found[named] = lambda: Resolved(named={each: known() for each, known in rest.items()})
+    return found
 
 
 def _gathering(code: CodeType) -> tuple[str | None, str | None]:
@@ -115,9 +115,9 @@ def _defaults(function: FunctionType) -> dict[str, object]:
     return {**dict(zip(names, values, strict=True)), **(function.__kwdefaults__ or {})}
 
 
-def _later(resolve: Callable[[ast.expr], Resolved], expression: ast.expr) -> Given:
+def _later(resolve: Callable[[ast.expr], Resolved], expression: ast.expr) -> LazyArgument:
     return lambda: resolve(expression)
 
 
-def _known(found: Resolved) -> Given:
+def _known(found: Resolved) -> LazyArgument:
     return lambda: found

@@ -6,15 +6,15 @@ import ast
 from collections.abc import Iterator
 from types import FrameType
 
+from port.translation.frontend.origins.arithmetic import is_number
 from port.translation.frontend.origins.executing import ProgramPoint
 from port.translation.frontend.origins.frame_objects import variable
 from port.translation.frontend.origins.number_origins import NumberOrigins
-from port.translation.frontend.origins.worked_out import is_number
 from port.translation.frontend.source_locations import is_users
 from port.translation.ir.number import ROUNDS, KnownNumber, Path
 
 
-def rounds_around(frame: FrameType, origins: NumberOrigins) -> dict[Path, KnownNumber]:
+def enclosing_loop_counts(frame: FrameType, origins: NumberOrigins) -> dict[Path, KnownNumber]:
     """Return the iteration counts of the loops around a call, innermost first.
 
     Only loops within the root's ``forward`` count, whose number of iterations has a known origin.

@@ -12,21 +12,21 @@ from torch.utils import _pytree as pytree
 
 from port.translation.frontend.construction.constructed import constructed
 from port.translation.frontend.construction.constructed_values import with_constructed_values
-from port.translation.frontend.construction.settings import Setting, Sized, sized
+from port.translation.frontend.construction.settings import ConfiguredModel, Setting, configured_model
 from port.translation.frontend.example_inputs import numbers_of
 from port.translation.frontend.meta_device import constructed_on_meta, is_on_meta, on_meta_alone
-from port.translation.frontend.python_random import again
+from port.translation.frontend.python_random import reseeded
 from port.translation.frontend.resized_inputs import resized, tensors_of
 from port.translation.frontend.shape_runs import ShapeRuns
 
 
-def modules_of(model: Sized) -> int:
+def modules_of(model: ConfiguredModel) -> int:
     """Count a model's modules."""
-    with again(0):
+    with reseeded(0):
         return sum(1 for _ in constructed_on_meta(model.construct)().modules())
 
 
-def constructed_by(model: Sized, construct: Callable[[], Any]) -> Sized:
+def constructed_by(model: ConfiguredModel, construct: Callable[[], Any]) -> ConfiguredModel:
     """Return the settings of a model of the same class that another call constructs.
 
     Args:
@@ -37,26 +37,26 @@ def constructed_by(model: Sized, construct: Callable[[], Any]) -> Sized:
         ValueError: the other model is of another class, or differs when it is constructed again.
         Exception: the original's own errors, also where it does not accept the inputs.
     """
-    with again(0):
+    with reseeded(0):
         module = construct()
     if type(module) is not model.cls:
         raise ValueError(
             f"it returns a {type(module).__qualname__}, but the translation is of {model.cls.__qualname__}"
         )
     construction = constructed(module, construct)
-    made = sized(construction, module, model.calls) if construction is not None else None
+    made = configured_model(construction, module, model.calls) if construction is not None else None
     if made is None:
         raise ValueError("a second call constructs a different model")
-    given = with_constructed_values(made.given, construct)
-    changed = {name: value for name, value in given.items() if repr(value) != repr(model.given.get(name))}
-    made = replace(made, given=given, moved={(name,): value for name, value in changed.items()})
+    arguments = with_constructed_values(made.arguments, construct)
+    changed = {name: value for name, value in arguments.items() if repr(value) != repr(model.arguments.get(name))}
+    made = replace(made, arguments=arguments, moved={(name,): value for name, value in changed.items()})
     if not (without_numbers := is_on_meta(module)):
         made = replace(made, calls=pytree.tree_map(_with_numbers, made.calls))
     run_once(made, without_numbers)
     return made
 
 
-def fitted(model: Sized, settings: Mapping[Setting, Any]) -> Sized:
+def fitted(model: ConfiguredModel, settings: Mapping[Setting, Any]) -> ConfiguredModel:
     """Move a model to the user's settings, with resized inputs where it does not accept them as they are.
 
     Args:
@@ -66,15 +66,15 @@ def fitted(model: Sized, settings: Mapping[Setting, Any]) -> Sized:
     Raises:
         Exception: the original's own error, where it accepts neither.
     """
-    given = replace(model, calls=pytree.tree_map(_with_numbers, model.calls))
-    found = taken_at(given, settings, meta=False)
+    moved = replace(model, calls=pytree.tree_map(_with_numbers, model.calls))
+    found = accepted_at(moved, settings, meta=False)
     if found is None:
-        found = _both(given, settings)[0]
+        found = _both(moved, settings)[0]
         run_once(found, False)
     return found
 
 
-def taken_at(model: Sized, settings: Mapping[Setting, Any], *, meta: bool) -> Sized | None:
+def accepted_at(model: ConfiguredModel, settings: Mapping[Setting, Any], *, meta: bool) -> ConfiguredModel | None:
     """Move a model to other settings, with unchanged or resized inputs; None where the original accepts neither.
 
     Args:
@@ -82,10 +82,10 @@ def taken_at(model: Sized, settings: Mapping[Setting, Any], *, meta: bool) -> Si
         settings: the settings to move, with their values.
         meta: whether the original is on the meta device.
     """
-    return next(filter(None, (taken(each, meta) for each in _both(model, settings))), None)
+    return next(filter(None, (accepted(each, meta) for each in _both(model, settings))), None)
 
 
-def _both(model: Sized, settings: Mapping[Setting, Any]) -> tuple[Sized, Sized]:
+def _both(model: ConfiguredModel, settings: Mapping[Setting, Any]) -> tuple[ConfiguredModel, ConfiguredModel]:
     """Return the model at other settings twice: with unchanged inputs, and with inputs resized along with them."""
     before, there, longer = model.settings(), model, model
     for setting, value in settings.items():
@@ -103,7 +103,7 @@ def _with_numbers(leaf: Any) -> Any:
     return numbers_of(tuple(leaf.shape), leaf.dtype, torch.Generator().manual_seed(0))
 
 
-def resized_lengths(model: Sized, old: int, new: int) -> Sized:
+def resized_lengths(model: ConfiguredModel, old: int, new: int) -> ConfiguredModel:
     """Resize all input axes of length ``old`` to ``new``."""
     calls = []
     for args, kwargs in model.calls:
@@ -113,7 +113,7 @@ def resized_lengths(model: Sized, old: int, new: int) -> Sized:
     return replace(model, calls=tuple(calls))
 
 
-def taken(model: Sized, meta: bool) -> Sized | None:
+def accepted(model: ConfiguredModel, meta: bool) -> ConfiguredModel | None:
     """Return the model if it can be constructed and run; None otherwise."""
     try:
         run_once(model, meta)
@@ -122,14 +122,14 @@ def taken(model: Sized, meta: bool) -> Sized | None:
     return model
 
 
-def run_once(model: Sized, meta: bool) -> None:
+def run_once(model: ConfiguredModel, meta: bool) -> None:
     """Construct a model and run its example calls; the original's errors propagate."""
-    with again(0), torch.no_grad():
+    with reseeded(0), torch.no_grad():
         made = (on_meta_alone(model.construct) if meta else model.construct()).eval()
         for call in model.calls:
             if meta:  # as the capture runs it: masks and indices have values
                 run = ShapeRuns(made)
-                run(*run.given(*call))
+                run(*run.inputs(*call))
             else:
                 args, kwargs = copy.deepcopy(call)
                 made(*args, **kwargs)

@@ -16,27 +16,27 @@ from port.translation.frontend.construction.constructed_values import Constructe
 from port.translation.frontend.construction.construction_calls import is_own
 
 
-def layers_given(given: Mapping[str, Any], layers: frozenset[type]) -> frozenset[type]:
+def layer_classes_in(arguments: Mapping[str, Any], layers: frozenset[type]) -> frozenset[type]:
     """Return the user's layer classes among the arguments that define a constructor, with their user-defined bases.
 
     A call in the source does not show which of them it constructs, so each is written as a class.
 
     Args:
-        given: the arguments of the root's constructor by name.
+        arguments: the arguments of the root's constructor by name.
         layers: classes of the layers that are kept whole.
     """
     return frozenset(
         base
-        for cls in _within(given)
+        for cls in _within(arguments)
         if isinstance(cls, type) and cls in layers and isinstance(cls.__init__, FunctionType)  # type: ignore[misc]
         for base in cls.__mro__
         if is_own(base) and issubclass(base, torch.nn.Module) and "__init__" in vars(base)
     )
 
 
-def modules_made(given: Mapping[str, Any]) -> frozenset[type]:
+def module_classes_made(arguments: Mapping[str, Any]) -> frozenset[type]:
     """Return the user's classes of modules that are made as arguments, directly or inside other arguments."""
-    makers = (value.made_by for value in _within(given) if isinstance(value, ConstructedValue))
+    makers = (value.made_by for value in _within(arguments) if isinstance(value, ConstructedValue))
     return frozenset(
         cls for cls in makers if isinstance(cls, type) and is_own(cls) and issubclass(cls, torch.nn.Module)
     )
