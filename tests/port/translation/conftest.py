@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from port.translation import held_arguments
+from port.translation import argument_selection
 from port.translation.ir.instrumentation import verifying, watching_passes
 from port.translation.structure.kept_constructors import CannotKeep
 
@@ -25,4 +25,4 @@ def from_what_they_make(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise CannotKeep("a test")
 
-    monkeypatch.setattr(held_arguments, "calls_of", refuse)
+    monkeypatch.setattr(argument_selection, "calls_of", refuse)

@@ -14,7 +14,7 @@ from flax import nnx
 from torch import Tensor, nn
 
 import port
-from port.translation import Translation, borne_out, source_difference
+from port.translation import Translation, argument_validation, source_difference
 
 from .constructed_anew import apart, classes, taken
 from .constructor_nets import (
@@ -290,7 +290,7 @@ def test_instances_in_which_arguments_make_up_for_each_other_bear_out_none() -> 
     translation = translated(WINDOWS, construct=True)
     assert translation.proof is not None and translation.proof.agrees
     assert taken(translation) == {}
-    line = "Window takes dim, heads as its instances have them: moved by itself, none is the original's"
+    line = "Window takes dim, heads only in its instances' combinations: changed alone, none is the original's"
     assert line in translation.settings.lines
 
 
@@ -330,8 +330,8 @@ def test_a_wrong_argument_is_seen(case: Case, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.sweep
 @pytest.mark.usefixtures("from_what_they_make")
 def test_settings_that_only_move_together_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(borne_out, "_groups", lambda settings: [settings])
-    monkeypatch.setattr(borne_out, "_are_apart", lambda groups: True)
+    monkeypatch.setattr(argument_validation, "_groups", lambda settings: [settings])
+    monkeypatch.setattr(argument_validation, "_are_apart", lambda groups: True)
     assert list(taken(translated(MADE_UP, construct=True))) == ["dim", "heads"]
 
 

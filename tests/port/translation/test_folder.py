@@ -143,7 +143,7 @@ def test_a_package_is_there_whole_or_not_at_all(
     assert "prove_files(Path(__file__).parent, module" in (tmp_path / "out" / "test_held.py").read_text()
     with pytest.raises(FolderExists, match="is there already"):
         write_folder(made, tmp_path / "out", name="held")
-    with pytest.raises(UsageError, match="Python has no name 'out-2'"):
+    with pytest.raises(UsageError, match="'out-2' is not a valid name in Python"):
         write_folder(made, tmp_path / "out-2", name="held")
 
 

@@ -17,7 +17,7 @@ import torch
 import torchvision
 
 import port
-from port.translation import borne_out
+from port.translation import argument_validation
 
 from .golden_models import GPT, GPTConfig, MixtureOfExperts, UNet
 
@@ -93,7 +93,7 @@ def test_the_source_of_a_model_whose_layers_take_different_branches(
         module, images = swin(), torch.linspace(-1, 1, 7776).reshape(2, 3, 36, 36)
     other = {"mlp_ratio": 2.0, "stochastic_depth_prob": 0.2, "num_classes": 7}
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(borne_out, "_MOST", 0)  # what the other shows is enough
+    monkeypatch.setattr(argument_validation, "_MOST", 0)  # what the other shows is enough
     options: dict[str, Any] = {"static": True, "at": [partial(swin, 12, (4, 2), (3, 6), **other)], "sizes_limit": 0.0}
     translation = port.translate(module, images, name="swin", construct=swin, **options)
     assert translation.proof is not None and translation.proof.agrees

@@ -289,7 +289,7 @@ def test_it_is_constructed_elsewhere_on_shapes_alone(staged: Any) -> None:
     assert not there.has_weights
     assert there.mapping.entries
     assert there.source == staged.elsewhere.at({"depths": [2, 3]}).source
-    with pytest.raises(UsageError, match="the source is another: class Doubled"):
+    with pytest.raises(UsageError, match="the source differs: class Doubled"):
         staged.constructed_at(lambda: Staged(Doubled, [2, 2]))
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import port
 from port.errors import UsageError, WeightsMismatch
 from port.translation import Translation
-from port.translation.borne_out import BorneOut
+from port.translation.argument_validation import ValidatedArguments
 from port.translation.other_settings import CONSTRUCTED_OTHERWISE
 from port.translation.structure.own_arguments import OwnArguments
 from port.weights.constructor_arguments import said_arguments
@@ -140,7 +140,7 @@ def test_what_no_file_can_say_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="says the numbers and texts of a constructor's arguments, not classes = abs"):
         replace(made, elsewhere=Otherwise()).save(tmp_path / "a", arguments={"classes": 3}, weights=encoder())
-    with pytest.raises(UsageError, match="has the numbers of a module: give it"):
+    with pytest.raises(UsageError, match="holds a module's weights: pass the module"):
         made.save(tmp_path / "a", arguments={"classes": 3})
     assert not list(tmp_path.iterdir())
 
@@ -178,8 +178,8 @@ def test_a_model_on_the_meta_device_is_proved_where_it_fits() -> None:
 @pytest.mark.sweep
 def test_a_fault_at_another_size_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A number that nobody moved is right at one size alone: the proof at another has to see it."""
-    elsewhere, writing = "port.translation.proved_elsewhere", "port.translation.held_arguments"
-    monkeypatch.setattr(f"{writing}.borne_out", lambda *_, **__: BorneOut())
+    elsewhere, writing = "port.translation.at_other_settings", "port.translation.argument_selection"
+    monkeypatch.setattr(f"{writing}.validated_arguments", lambda *_, **__: ValidatedArguments())
     monkeypatch.setattr(f"{elsewhere}.difference", lambda *_: "")
     monkeypatch.setattr(OwnArguments, "in_body", lambda _, __, body, ___: (body, {}))
     made = port.translate(encoder(), torch.randn(2, 7, 3), construct=encoder, at={"width": 8})
@@ -212,7 +212,7 @@ def test_a_model_that_cannot_be_constructed_anew_says_so() -> None:
     made = port.translate(changed, torch.randn(2, 7, 3))
     assert made.proof is not None and made.proof.agrees
     assert "class Block(nnx.Module)" in made.source and "config" not in made.source
-    with pytest.raises(UsageError, match="say how it is constructed"):
+    with pytest.raises(UsageError, match="pass construct=lambda"):
         made.build(arguments={"width": 8})
 
 

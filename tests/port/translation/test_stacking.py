@@ -21,10 +21,10 @@ from port.errors import UnknownChoice, UsageError
 from port.mapping import Mapping, read_mapping, save_mapping
 from port.mapping.entry import gather
 from port.translation import Translation
-from port.translation.again import prove_files
 from port.translation.folder import write_folder
 from port.translation.verify import Proof, prove, proving
 from port.translation.verify.explanation import NONE
+from port.translation.verify.reverify import prove_files
 
 from .stacked_nets import GPT, NETS, NO_STACKS, Config, LLaMA, floats, ids
 from .structure.test_remat import equations

@@ -16,8 +16,8 @@ from port.errors import UsageError
 from port.judging.compared import Compared
 from port.translation import Translation
 from port.translation.frontend.construction.settings import ConfiguredModel
+from port.translation.neighbouring_sizes import compare_neighbouring_sizes
 from port.translation.other_settings import OtherSizes
-from port.translation.proved_around import proved_around
 from port.translation.verify import Proof
 
 from .constructed_anew import taken
@@ -51,7 +51,7 @@ class Judge:
 
 def around(judge: Judge, limit: float = 60.0, **options: Any) -> OtherSizes:
     model = ConfiguredModel(Three, {"dim": 8, "out": 3, "wide": False}, (((torch.zeros(2, 8),), {}),))
-    return proved_around(judge, model, list(model.settings()), limit=limit, **options)  # type: ignore[arg-type]
+    return compare_neighbouring_sizes(judge, model, list(model.settings()), limit=limit, **options)  # type: ignore[arg-type]
 
 
 def test_each_is_moved_by_itself_and_then_two_at_a_time() -> None:
@@ -69,7 +69,7 @@ def test_what_two_show_together_is_seen() -> None:
     found = around(Judge(lambda model: DIFFERENT if {"dim", "wide"} <= model.named.keys() else SAME))
     assert found.wrong is not None
     assert found.wrong.moved == (("dim",), ("wide",))
-    assert "what was written is another model: outputs in evaluation: 1.0e+00 > 1e-09" in found.wrong.sentence
+    assert "the written module computes something else: outputs in evaluation: 1.0e+00 > 1e-09" in found.wrong.sentence
     assert len(found.proved) >= 3
 
 
@@ -89,14 +89,14 @@ def test_what_takes_too_long_is_left_and_counted() -> None:
     judge, told = Judge(), list[str]()
     found = around(judge, limit=120.0, expected=121.0, tell=told.append)
     assert judge.seen == [] and found.left == 6
-    assert found.sentence == "all 6 other sizes were left, for they take more than the 120 s that there are for it"
+    assert found.sentence == "all 6 other sizes were skipped: they would exceed the limit of 120 s"
     assert told == ["comparing at other sizes takes up to 2 minutes"]
 
 
 def test_what_is_left_after_some_is_counted() -> None:
     found = OtherSizes(({"dim": 9},), left=2, limit=60.0)
     assert found.lines == (
-        "the same at 1 other size: dim = 9; 2 more were left, for they take more than the 60 s that there are for it",
+        "the same at 1 other size: dim = 9; 2 more were skipped: they would exceed the limit of 60 s",
     )
 
 
@@ -153,8 +153,8 @@ def test_what_the_original_refuses_stays_and_is_named_in_its_words() -> None:
     made = translated(Patched, 2, 3, 16, 16)
     assert made.proof is not None
     assert made.proof.sizes.startswith(
-        "the same at 1 other size; patch stays 4: no other value was found that the original takes, with inputs like "
-        "these: at 5 it raises RuntimeError: The size of tensor a (9) must match the size of tensor b (16)"
+        "the same at 1 other size; patch stays 4: the original accepts none of the other values that were tried, with "
+        "inputs like these: at 5 it raises RuntimeError: The size of tensor a (9) must match the size of tensor b (16)"
     )
     assert made.proof.sizes in str(made.proof)
     assert taken(made) == {"patch": 4, "dim": 6}
@@ -170,7 +170,7 @@ def test_an_argument_that_does_not_hold_with_another_is_written_as_its_value(cls
     assert taken(translated(cls, 3, 8, sizes_limit=0.0)) == {"dim": 8, "heads": 2}
     made = translated(cls, 3, 8)
     assert taken(made) == {"dim": 8}
-    assert "with dim = 7, heads = 4 what was written is another model" in made.settings.fixed["heads"]
+    assert "with dim = 7, heads = 4 the written module computes something else" in made.settings.fixed["heads"]
     assert made.settings.sizes.proved == ({"dim": 9},)
 
 
@@ -186,7 +186,7 @@ def test_a_constructor_is_kept_and_refuses_what_makes_another_model() -> None:
     """With as many groups as heads the original returns early, which no example has shown."""
     made = port.translate(Expanded(), torch.randn(2, 7, 24), construct=Expanded, sizes_limit=100)
     assert made.proof is not None and made.proof.agrees
-    assert "with groups = 6 what was written is another model" in made.settings.fixed["groups"]
+    assert "with groups = 6 the written module computes something else" in made.settings.fixed["groups"]
     assert "self.times, self.head_width = heads // groups, width // heads" in made.source
     with pytest.raises(ValueError, match="Expanded is written for groups=3 alone"):
         made.code.Expanded(groups=6, rngs=nnx.Rngs(0))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from port.translation.correlated_arguments import correlated_arguments
 from port.translation.ir import syntax
-from port.translation.moving_together import moving_together
 
 
 class Layer: ...
@@ -41,8 +41,8 @@ def program(*instances: tuple[Any, ...]) -> Any:
 )
 def test_what_moves_together(programs: list[Any], found: str) -> None:
     expected = {"layers.0": frozenset((Layer, name) for name in found)} if found else {}
-    assert moving_together(programs, frozenset()) == expected
+    assert correlated_arguments(programs, frozenset()) == expected
 
 
 def test_what_is_out_of_the_question() -> None:
-    assert moving_together([program((8, 2, 1), (16, 4, 1))], {(Layer, "a")}) == {}
+    assert correlated_arguments([program((8, 2, 1), (16, 4, 1))], {(Layer, "a")}) == {}

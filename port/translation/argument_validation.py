@@ -1,4 +1,4 @@
-"""Which arguments of constructors hold: the original at other settings has to be written as the same source."""
+"""Validate the arguments of written constructors: at other settings, the original must lead to the same source."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
+from port.translation.correlated_arguments import correlated_arguments, is_constant
 from port.translation.frontend.construction.moved_settings import (
     moved,
     moved_alone,
@@ -18,7 +19,6 @@ from port.translation.frontend.construction.moved_settings import (
 from port.translation.frontend.construction.settings import ConfiguredModel, Setting
 from port.translation.ir import syntax
 from port.translation.ir.expr import worth
-from port.translation.moving_together import is_constant, moving_together
 from port.translation.other_settings import OtherSettings
 from port.translation.program_settings import settings_of
 from port.translation.source_difference import difference
@@ -26,32 +26,32 @@ from port.translation.structure.own_arguments import OwnArgument, configuration_
 from port.translation.structure.program import Program
 
 Written = Callable[[ConfiguredModel], "Program | None"]
-"""The program for a model at other settings; None where there is none."""
-Alone = Callable[[str], "tuple[Program, ConfiguredModel, Written] | None"]
-"""A part of the model by itself, by its path: its program, its construction, and what it is at other settings."""
-_REFUSED = "no other value was found that the original takes, with inputs like these"
+"""Writes the program of a model at other settings; None where there is none."""
+Isolate = Callable[[str], "tuple[Program, ConfiguredModel, Written] | None"]
+"""Translates the part at a path on its own: its program, its settings, and its `Written`; None where it cannot."""
+_REFUSED = "the original accepts none of the other values that were tried, with inputs like these"
 _NOWHERE = "it cannot be translated at {value}"
-_OTHERWISE = "at {value} the source is another: {line}"
-_UNKNOWN = "the original cannot be constructed anew"
-_LARGE = "no other value was tried, for the model is large; translate it at a smaller size, and build that at this one"
-_UNSAID = "nothing in the source is said with it"
-_ALONE = "it is the same wherever the original gives it"
+_OTHERWISE = "at {value} the source differs: {line}"
+_UNKNOWN = "the original cannot be reconstructed"
+_LARGE = "no other value was tried because the model is large; translate a smaller one, and build that at this size"
+_UNUSED = "the source does not use it"
+_ALONE = "the original passes the same value everywhere"
 
 
 _VALUES = 2
-"""Of one setting that are tried: at some, what is written has a shorter form, as where heads come to one group."""
+"""How many values of one setting are tried. At some the source is shorter, e.g. when heads form a single group."""
 _MOST = 6000
-"""Steps of all the runs that are captured for it: a count, so that the same source is written on every machine."""
+"""Limit on the steps of all captured runs. A count, not a time, so that every machine writes the same source."""
 
 
 @dataclass(frozen=True)
-class BorneOut:
-    """What came of trying other settings.
+class ValidatedArguments:
+    """The outcome of trying other settings.
 
     Attributes:
-        fixed: arguments, of any class, of which it was not seen that they hold.
-        settings: of the root.
-        resized: the axes of inputs, numbered as they come in, that are as long as a setting → its name.
+        fixed: arguments, of any class, that could not be validated and are written as their values.
+        settings: the outcome for the root's settings.
+        resized: input axes, (tensor, axis), whose length follows a setting → that setting's name.
     """
 
     fixed: frozenset[OwnArgument] = frozenset()
@@ -59,89 +59,90 @@ class BorneOut:
     resized: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
 
-def borne_out(
+def validated_arguments(
     program: Program,
     model: ConfiguredModel | None,
     written: Written,
     *,
-    alone: Alone | None = None,
+    isolate: Isolate | None = None,
     steps: int = 0,
     near: ConfiguredModel | None = None,
-    asked: Sequence[tuple[ConfiguredModel, Program]] = (),
-) -> BorneOut:
-    """Try other settings: each is moved to a value beside it.
+    requested: Sequence[tuple[ConfiguredModel, Program]] = (),
+) -> ValidatedArguments:
+    """Try other settings, each moved to a neighbouring value, and compare the sources.
 
-    What is written for the original there has to be the same source. So an argument holds that has several values:
-    there, or in several instances of its class.
+    The source of the original at the other settings must be the same. An argument is valid if it takes several values:
+    at other settings, or in several instances of its class.
 
     Args:
-        program: with all arguments.
-        model: the original as it is given; None where it cannot be constructed at other settings.
-        written: of the model at other settings.
-        alone: a part of the model by itself.
-        steps: of a run: a model of many is tried less often, or not at all.
-        near: the original at settings at which it is smaller, if there are such. Where it is the same source there,
-            its settings are moved from these.
-        asked: the original as somebody constructs it otherwise, and what is written for it: as good as what is tried.
+        program: the program with all arguments.
+        model: the original at its own settings; None where it cannot be constructed at others.
+        written: writes the model at other settings.
+        isolate: translates a part of the model on its own.
+        steps: the number of steps in a run; a model with many is tried less often, or not at all.
+        near: a smaller configuration of the original, if there is one. If its source is the same, settings are moved
+            from there.
+        requested: other configurations that the user asked for, with their programs; they count as tried.
     """
     values, programs = _values(program), [program]
     trying = _Trying(program, written, max(1, steps))
     if model is not None and any(len(found) == 1 for found in values.values()):
-        programs += trying.alike(model, near, asked)
+        programs += trying.alike(model, near, requested)
         for other in programs[1:]:
-            # What was None may be a class there, or a partial of one.
+            # An argument that was None may be a class there, or a partial of one.
             for argument, found in _values(other, classes=True).items():
                 if argument in values:
                     values[argument] |= found
     fixed = frozenset(argument for argument, found in values.items() if len(found) == 1)
     entangled: dict[str, tuple[str, ...]] = {}
-    for path, together in moving_together(programs, fixed).items():
-        if refuted := together & _not_alone(path, alone):
+    for path, together in correlated_arguments(programs, fixed).items():
+        if refuted := together & _invalid_in_isolation(path, isolate):
             fixed |= refuted
             entangled[next(iter(refuted))[0].__qualname__] = tuple(sorted(name for _, name in refuted))
-    said = settings_of(program)
-    of_root = [setting for setting, argument in said.items() if argument in fixed]
+    by_setting = settings_of(program)
+    of_root = [setting for setting, argument in by_setting.items() if argument in fixed]
     if model is None:
-        reasons = {_said(setting): _UNKNOWN for setting in of_root}
+        reasons = {_dotted(setting): _UNKNOWN for setting in of_root}
     else:
-        reasons = {_said(setting): trying.reason(model, setting) for setting in of_root}
-        unsaid = (setting for setting in model.settings() if setting not in said and len(setting) == 1)
-        reasons |= {_said(setting): _UNSAID for setting in unsaid}
-    given = {} if model is None else {_said(setting): value for setting, value in model.settings().items()}
-    return BorneOut(fixed, OtherSettings(tuple(trying.tried), reasons, entangled, values=given), trying.resized)
+        reasons = {_dotted(setting): trying.reason(model, setting) for setting in of_root}
+        unused = (setting for setting in model.settings() if setting not in by_setting and len(setting) == 1)
+        reasons |= {_dotted(setting): _UNUSED for setting in unused}
+    own = {} if model is None else {_dotted(setting): value for setting, value in model.settings().items()}
+    settings = OtherSettings(tuple(trying.tried), reasons, entangled, values=own)
+    return ValidatedArguments(fixed, settings, trying.resized)
 
 
-def _not_alone(path: str, alone: Alone | None) -> frozenset[OwnArgument]:
-    """The arguments of a part's class that do not hold where each is moved by itself; none if that cannot be tried."""
-    found = None if alone is None else alone(path)
+def _invalid_in_isolation(path: str, isolate: Isolate | None) -> frozenset[OwnArgument]:
+    """Return the arguments of a part's class that fail when moved one by one; empty if that cannot be tried."""
+    found = None if isolate is None else isolate(path)
     if found is None:
         return frozenset()
     program, model, written = found
-    return borne_out(program, model, written).fixed
+    return validated_arguments(program, model, written).fixed
 
 
-def with_fixed(borne: BorneOut, program: Program, wrong: Mapping[Setting, str]) -> BorneOut:
-    """The same with settings that were seen not to hold.
+def with_fixed(validated: ValidatedArguments, program: Program, wrong: Mapping[Setting, str]) -> ValidatedArguments:
+    """Return the outcome with further settings fixed.
 
     Args:
-        borne: what came of trying other settings.
-        program: with all arguments.
-        wrong: settings → why.
+        validated: the outcome of trying other settings.
+        program: the program with all arguments.
+        wrong: setting → why it failed.
     """
     own = settings_of(program)
-    fixed = {**borne.settings.fixed, **{_said(setting): why for setting, why in wrong.items()}}
-    settings = replace(borne.settings, fixed=fixed)
-    return replace(borne, fixed=borne.fixed | {own[setting] for setting in wrong}, settings=settings)
+    fixed = {**validated.settings.fixed, **{_dotted(setting): why for setting, why in wrong.items()}}
+    settings = replace(validated.settings, fixed=fixed)
+    return replace(validated, fixed=validated.fixed | {own[setting] for setting in wrong}, settings=settings)
 
 
 class _Trying:
-    """Moves settings, and compares what is written.
+    """Moves settings, and compares the sources.
 
     Attributes:
         tried: settings at which the source is the same.
-        why: settings → why the source does not hold where they are moved.
-        resized: the inputs' axes that are as long as a setting → its name.
-        left: how many times the model may still be translated at other settings.
+        why: setting → why the source is not the same when it is moved.
+        resized: input axes whose length follows a setting → that setting's name.
+        left: how many more times the model may be translated at other settings.
     """
 
     def __init__(self, program: Program, written: Written, steps: int) -> None:
@@ -155,40 +156,42 @@ class _Trying:
         self,
         model: ConfiguredModel,
         near: ConfiguredModel | None = None,
-        asked: Sequence[tuple[ConfiguredModel, Program]] = (),
+        requested: Sequence[tuple[ConfiguredModel, Program]] = (),
     ) -> list[Program]:
-        """The programs at other settings that are the same source: some moved at once, or else each by itself.
+        """Return the programs at other settings with the same source: settings moved in groups, or else one by one.
 
-        What those show that somebody asked for is not tried.
+        Settings that the requested configurations already cover are not tried.
 
-        Two settings that move together may make up for each other, as in ``dim // heads``. So of any two, one moves
-        without the other.
+        Two settings that move together may compensate for each other, as in ``dim // heads``. So for any two, there is
+        a group with one and without the other.
 
         Args:
-            model: whose settings are moved.
-            near: the same at a smaller size, from which they are moved where that is the same source.
-            asked: constructions that somebody asked for, and what is written for them.
+            model: the model whose settings are moved.
+            near: the model at a smaller size; settings are moved from there if its source is the same.
+            requested: configurations that the user asked for, with their programs.
         """
         made = None if near is None else self._same(near)
         if near is None or made is None:
             self.left = max(0, self.left)
-            return self._moved(model, asked)
-        # So many steps has a run there, if they are as many as the modules.
+            return self._moved(model, requested)
+        # Estimate the steps of a run there as proportional to the number of modules.
         steps = self._steps * _modules(made) // _modules(self.program)
         self.left = _MOST // max(1, steps)
         found = [made, *self._moved(replace(near, moved={}))]
         self.tried = [near.named, *({**near.named, **other} for other in self.tried)]
         return found
 
-    def _moved(self, model: ConfiguredModel, asked: Sequence[tuple[ConfiguredModel, Program]] = ()) -> list[Program]:
+    def _moved(
+        self, model: ConfiguredModel, requested: Sequence[tuple[ConfiguredModel, Program]] = ()
+    ) -> list[Program]:
         values = model.settings()
-        shown = [(other, made) for other, made in asked if not difference(self.program, made)]
-        # A constructor that is the original's own says each number as the original does, whatever moves together.
+        shown = [(other, made) for other, made in requested if not difference(self.program, made)]
+        # A constructor that is kept from the original reads each number separately, whatever moves together.
         if not self.program.is_kept and not _are_apart([set(other.moved) for other, _ in shown]):
             shown = [each for each in shown if len(each[0].moved) == 1]
         done = {setting for other, _ in shown for setting in other.moved}
         settings = [setting for setting in settings_of(self.program) if setting in values and setting not in done]
-        # A switch changes more than numbers do.
+        # Bools are moved one by one: they change the source more than numbers do.
         numbers = [setting for setting in settings if not isinstance(values[setting], bool)]
         groups = _groups(numbers)
         found: list[tuple[ConfiguredModel, Program]] = []
@@ -197,7 +200,7 @@ class _Trying:
         for group in groups:
             made = self._alike(model, group)
             if made is None:
-                break  # then each moves by itself
+                break  # then move each on its own
             found.append(made)
         are_apart = len(found) == len(groups) and _are_apart([set(other.moved) for other, _ in found])
         remaining = [setting for setting in settings if setting not in numbers] if are_apart else settings
@@ -211,7 +214,7 @@ class _Trying:
         return [made for _, made in (*shown, *found)]
 
     def _alike(self, model: ConfiguredModel, settings: Sequence[Setting]) -> tuple[ConfiguredModel, Program] | None:
-        """A model with settings moved that is the same source; of one setting, several values are tried."""
+        """Move settings, and return the model and its program if the source is the same; a single one tries values."""
         module = self.program.tree.root
         others = moved_alone(model, settings[0], module) if len(settings) == 1 else [moved(model, settings, module)]
         for setting in settings:
@@ -227,7 +230,7 @@ class _Trying:
     def _with_another(
         self, model: ConfiguredModel, settings: Sequence[Setting], alone: Collection[Setting]
     ) -> list[tuple[ConfiguredModel, Program]]:
-        """What does not move by itself, as where groups of heads come to one, moved along with what does."""
+        """Move settings that fail alone together with a valid one, e.g. the number of groups with that of heads."""
         found = []
         for setting in settings:
             others = () if setting in alone else moved_with_another(model, setting, alone, self.program.tree.root)
@@ -241,7 +244,7 @@ class _Trying:
         return found
 
     def _same(self, other: ConfiguredModel) -> Program | None:
-        """The program at other settings, where it is the same source."""
+        """Return the program at other settings if its source is the same; otherwise record why not."""
         self.left -= 1
         made = self.written(other)
         line = "" if made is None else difference(self.program, made)
@@ -253,7 +256,7 @@ class _Trying:
         return None
 
     def reason(self, model: ConfiguredModel, setting: Setting) -> str:
-        """Why a setting does not hold; where the original takes no other value of it, with what it says of one."""
+        """Return why a setting is fixed; where the original accepts no other value, with its error for one."""
         why = self.why.get(setting, _ALONE)
         says = refusal(model, setting, self.program.tree.root) if why == _REFUSED else ""
         return f"{why}: {says}" if says else why
@@ -264,27 +267,27 @@ def _modules(program: Program) -> int:
 
 
 def _groups(settings: list[Setting]) -> list[list[Setting]]:
-    """Few groups, so that each setting is in one, and of any two settings one is in a group without the other."""
+    """Divide settings into few groups, such that for any two settings a group holds one and not the other."""
     bits = range(len(settings).bit_length())
     return [[setting for number, setting in enumerate(settings, 1) if number >> bit & 1] for bit in bits]
 
 
 def _are_apart(groups: list[set[Setting]]) -> bool:
-    """Whether of any two settings one is in a group without the other."""
+    """Whether for any two settings a group holds one and not the other."""
     every = set().union(*groups)
     return len({tuple(setting in group for group in groups) for setting in every}) == len(every)
 
 
-def _said(setting: Setting) -> str:
+def _dotted(setting: Setting) -> str:
     return ".".join(setting)
 
 
 def _values(program: Program, *, classes: bool = False) -> dict[OwnArgument, set[str]]:
-    """Each argument of the constructors' → the values that it is given anywhere, as text: True is not 1.
+    """Return constructor argument → the values it takes anywhere, as text, so that True differs from 1.
 
     Args:
-        program: its classes.
-        classes: whether what is no constant is a value, too.
+        program: the program with the classes.
+        classes: whether to include values that are not constants.
     """
     found: dict[OwnArgument, set[str]] = defaultdict(set)
     for made in program.classes:
