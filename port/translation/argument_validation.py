@@ -258,8 +258,8 @@ class _Trying:
     def reason(self, model: ConfiguredModel, setting: Setting) -> str:
         """Return why a setting is fixed; where the original accepts no other value, with its error for one."""
         why = self.why.get(setting, _ALONE)
-        says = refusal(model, setting, self.program.tree.root) if why == _REFUSED else ""
-        return f"{why}: {says}" if says else why
+        message = refusal(model, setting, self.program.tree.root) if why == _REFUSED else ""
+        return f"{why}: {message}" if message else why
 
 
 def _modules(program: Program) -> int:

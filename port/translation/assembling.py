@@ -21,7 +21,7 @@ from port.translation.codegen.emit import imports_of, render
 from port.translation.codegen.packages import WrittenPackage, distributed
 from port.translation.codegen.packages.original_files import original_definitions
 from port.translation.free_dimensions import (
-    ends,
+    length_limits,
 )
 from port.translation.frontend.conditions import conditions
 from port.translation.frontend.input_lengths import InputLengths
@@ -167,7 +167,7 @@ def _lengths(captured: BothRuns) -> InputLengths:
     graph = captured.runs[True].graph
     lengths = InputLengths(shapes_of(graph), unguarded=graph.unguarded)
     guards = [guard for each in captured.graphs.values() for guard in each.guards]
-    guards += ends(captured, lengths.shapes)
+    guards += length_limits(captured, lengths.shapes)
     return replace(lengths, conditions=conditions(guards, lengths, lengths.of(captured.args, captured.kwargs)))
 
 

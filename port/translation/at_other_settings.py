@@ -13,7 +13,7 @@ from port.translation.assembling import assembled
 from port.translation.frontend.construction.accepted_models import constructed_by, fitted
 from port.translation.frontend.construction.settings import ConfiguredModel, Setting
 from port.translation.frontend.example_inputs import Given
-from port.translation.frontend.meta_device import is_on_meta, on_meta_alone
+from port.translation.frontend.meta_device import built_on_meta, is_on_meta
 from port.translation.frontend.python_random import same_numbers_afterwards
 from port.translation.other_settings import OtherModel, Settings, settings_text
 from port.translation.program_settings import named_settings, settings_of
@@ -105,7 +105,7 @@ class ModelAtOtherSettings:
             WeightsMismatch: the module that the source constructs lacks a weight, or has one of another shape.
         """
         if callable(settings):
-            settings = partial(on_meta_alone, settings)
+            settings = partial(built_on_meta, settings)
         model = self.model(settings)
         made = self._translated(model, self._runs(model, constructed_at(model, on_meta=True)))
         made.check_built()

@@ -36,7 +36,7 @@ def _without_pinned(captured: BothRuns, run: Run) -> BothRuns:
         example = InputLengths(shapes_of(graph)).of(captured.args, captured.kwargs)
         for guard in graph.guards:
             axes |= {axis for name in pinned(guard, example) for axis in axes_of(name, graph)}
-    return run(free=_but(captured.free, axes)) if axes else captured
+    return run(free=_without_axes(captured.free, axes)) if axes else captured
 
 
 def pinned(guard: str, example: Lengths) -> set[str]:
@@ -76,9 +76,9 @@ def _fewest_unwritten(captured: BothRuns, run: Run) -> BothRuns:
     return captured
 
 
-def without(captured: BothRuns, formula: Size, run: Run) -> BothRuns | None:
+def with_formula_fixed(captured: BothRuns, formula: Size, run: Run) -> BothRuns | None:
     """Capture again with the lengths in a formula fixed; None if none of them is free."""
-    left = _but(captured.free, axes_of(formula, captured.graphs[True]))
+    left = _without_axes(captured.free, axes_of(formula, captured.graphs[True]))
     return run(free=left) if len(left) < len(captured.free) else None
 
 
@@ -95,7 +95,7 @@ def with_fewer(captured: BothRuns, unguarded: Sequence[str], run: Run) -> BothRu
     """
     axes = {axis for name in unguarded for axis in axes_of(name, captured.graphs[True])}
     batch = [length for length in captured.free if all(axis == 0 for _, axis in length.axes)]
-    for free in (_but(captured.free, axes), batch, []):
+    for free in (_without_axes(captured.free, axes), batch, []):
         if len(free) < len(captured.free):
             return run(free=free)
     return None
@@ -109,11 +109,11 @@ def without_long_conditions(
     words = {word for condition in long for word in words_in(condition)}
     graphs = captured.graphs.values()
     axes = {axis for graph in graphs for word in words for axis in axes_of(word, graph)}
-    left = _but(captured.free, axes)
+    left = _without_axes(captured.free, axes)
     return run(free=left) if len(left) < len(captured.free) else None
 
 
-def ends(captured: BothRuns, shapes: Sequence[Sequence[Size]]) -> list[str]:
+def length_limits(captured: BothRuns, shapes: Sequence[Sequence[Size]]) -> list[str]:
     """Return conditions for lengths with an upper limit: JAX does not refuse an index past a table's end.
 
     Args:
@@ -129,5 +129,5 @@ def ends(captured: BothRuns, shapes: Sequence[Sequence[Size]]) -> list[str]:
     return found
 
 
-def _but(free: Sequence[FreeLength], axes: set[tuple[int, int]]) -> list[FreeLength]:
+def _without_axes(free: Sequence[FreeLength], axes: set[tuple[int, int]]) -> list[FreeLength]:
     return [length for length in free if not axes & {*length.axes}]

@@ -9,12 +9,12 @@ from typing import Any
 
 from port.errors import UsageError
 from port.translation.both_modes import BothRuns, both_runs
-from port.translation.free_dimensions import without
+from port.translation.free_dimensions import with_formula_fixed
 from port.translation.frontend.construction import Construction, constructed
 from port.translation.frontend.construction.argument_classes import layer_classes_in, module_classes_made
 from port.translation.frontend.construction.construction_calls import ConstructionCalls, construction_calls
 from port.translation.frontend.construction.settings import ConfiguredModel
-from port.translation.frontend.meta_device import is_on_meta, on_meta_alone
+from port.translation.frontend.meta_device import built_on_meta, is_on_meta
 from port.translation.frontend.python_random import reseeded
 from port.translation.ir.instrumentation import unwatched
 from port.translation.ir.module_tree import ModuleTree
@@ -96,7 +96,7 @@ def model_program(
         except LostLength as error:
             # The code needs a length where no array has it, so the lengths in its formula cannot stay free.
             captured = cases[error.case]
-            fewer = without(captured, error.formula, partial(run, captured.args, captured.kwargs))
+            fewer = with_formula_fixed(captured, error.formula, partial(run, captured.args, captured.kwargs))
             if fewer is None:
                 raise
             cases[error.case] = fewer
@@ -191,4 +191,4 @@ def calls_of(captured: BothRuns, model: ConfiguredModel) -> ConstructionCalls:
 def constructed_at(model: ConfiguredModel, on_meta: bool = False) -> Any:
     """Construct a model at other settings, without output and with seeded generators."""
     with reseeded(0):
-        return on_meta_alone(model.construct) if on_meta else model.construct()
+        return built_on_meta(model.construct) if on_meta else model.construct()

@@ -26,7 +26,7 @@ from port.translation.free_dimensions import (
 from port.translation.frontend.construction.construction_calls import ConstructionCalls
 from port.translation.frontend.construction.settings import ConfiguredModel, Setting
 from port.translation.frontend.long_formulas import LONGEST
-from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, check_all_found, is_on_meta
+from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, check_recoverable, is_on_meta
 from port.translation.ir import syntax
 from port.translation.neighbouring_sizes import compare_neighbouring_sizes
 from port.translation.options import CapturedModel, TranslationOptions
@@ -87,7 +87,7 @@ def written(
             original, options, validated.fixed, kept=kept, requested=requested, settles=settles
         )
     if without_weights:
-        check_all_found(root, made.without_start)
+        check_recoverable(root, made.without_start)
     calls = [(case.args, case.kwargs) for case in base.cases]
     is_run = check and not without_weights and not made.unwritten
     refused = refused_combinations(root, (made, *made.others), calls, check=is_run)

@@ -89,25 +89,25 @@ def _both(original: _Original, free: Sequence[FreeLength]) -> dict[bool, Graph]:
     while True:
         modes = original.captured((original.args, original.kwargs), free=left)
         graphs = {training: modes.graph(training=training) for training in (False, True)}
-        fixed = {axis for graph in graphs.values() for axis in fixed_axes(graph)} | _otherwise(graphs)
+        fixed = {axis for graph in graphs.values() for axis in fixed_axes(graph)} | _named_differently(graphs)
         if all(fixed == fixed_axes(graph) for graph in graphs.values()):
             break
         left = [length for length in left if not fixed & {*length.axes}]
     lost = [length for length in free if fixed & {*length.axes}]
-    beside = [length for length in free if any(axis for _, axis in length.axes)]
+    non_batch = [length for length in free if any(axis for _, axis in length.axes)]
     # A length may be fixed because of another one: try to vary all lost lengths together, then all but the batch, then
     # each alone.
-    for again in dict.fromkeys((tuple(lost), tuple(beside), *((length,) for length in lost))) if lost else ():
-        if not again:
+    for lengths in dict.fromkeys((tuple(lost), tuple(non_batch), *((length,) for length in lost))) if lost else ():
+        if not lengths:
             continue  # every free length is a batch length
-        others = [length for length in left if length not in again and length not in lost]
-        regained = _regained(original, others, again)
-        if regained is not None:
-            return regained
+        others = [length for length in left if length not in lengths and length not in lost]
+        found = _generalised(original, others, lengths)
+        if found is not None:
+            return found
     return with_same_loops(graphs)
 
 
-def _otherwise(graphs: dict[bool, Graph]) -> set[Axis]:
+def _named_differently(graphs: dict[bool, Graph]) -> set[Axis]:
     """Return the axes whose lengths have different names in the two modes: one mode treats two lengths as equal."""
     one, other = (shapes_of(graph) for graph in graphs.values())
     return {
@@ -124,18 +124,18 @@ def _looped(original: _Original, free: Sequence[FreeLength], looped: Sequence[Fr
     The captures are at short lengths, so that their cost does not grow with the inputs.
     """
     others = [length for length in free if length not in looped]
-    graphs = _regained(original, others, looped, short_sizes)
+    graphs = _generalised(original, others, looped, short_sizes)
     if graphs is None:
         return None
     fixed = {axis for graph in graphs.values() for axis in fixed_axes(graph)}
     lost = [length for length in others if fixed & {*length.axes}]
     if lost:
         left = [length for length in others if length not in lost]
-        graphs = _regained(original, left, [*looped, *lost], short_sizes) or graphs
+        graphs = _generalised(original, left, [*looped, *lost], short_sizes) or graphs
     return graphs
 
 
-def _regained(
+def _generalised(
     original: _Original,
     free: Sequence[FreeLength],
     lost: Sequence[FreeLength],
@@ -246,7 +246,7 @@ class BothModes:
                     last = error
                     continue
                 graph = after("export", graph, training=training)
-                # A length of 1 was replaced by a longer one; if it turns out to be fixed, capture again at 1.
+                # A length of 1 was replaced by a longer one; if it turns out to be fixed, capture lengths at 1.
                 fixed = fixed_axes(graph)
                 lost = [length for length in ones if fixed & {*length.axes}]
                 if not lost:

@@ -68,12 +68,12 @@ def constructed_on_meta(construct: Callable[[], Any]) -> Callable[[], Any]:
     return made
 
 
-def on_meta_alone(construct: Callable[[], Any]) -> Any:
+def built_on_meta(construct: Callable[[], Any]) -> Any:
     """Construct a model with its computed tables available, then move all of it to the meta device."""
     return constructed_on_meta(construct)().to("meta")
 
 
-def check_all_found(module: Any, unknown: Collection[str]) -> None:
+def check_recoverable(module: Any, unknown: Collection[str]) -> None:
     """Check that everything a module holds is in a checkpoint or can be computed.
 
     Args:

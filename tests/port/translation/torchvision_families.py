@@ -85,7 +85,7 @@ def row_of(family: str, most: int, *, runs: bool = True) -> Row:
     """
     import port
     from port.translation import argument_validation
-    from port.translation.frontend.meta_device import on_meta_alone
+    from port.translation.frontend.meta_device import built_on_meta
 
     from .test_zoo import built
 
@@ -108,9 +108,9 @@ def row_of(family: str, most: int, *, runs: bool = True) -> Row:
     # What the second shows is not tried beside the first.
     with first.within(), patch.object(argument_validation, "_MOST", 0):
         try:
-            at = partial(built, second) if runs else partial(on_meta_alone, second.full)
-            shown = [partial(on_meta_alone, other.full) for other in also]
-            made = translate(on_meta_alone(first.build), at=[at, *shown])
+            at = partial(built, second) if runs else partial(built_on_meta, second.full)
+            shown = [partial(built_on_meta, other.full) for other in also]
+            made = translate(built_on_meta(first.build), at=[at, *shown])
         except port.errors.PortError as error:
             row["not"][second.name] = str(error)[:400]
             row["left"] = [other.name for other in others]

@@ -14,7 +14,7 @@ from port.translation.frontend.construction.constructed import constructed
 from port.translation.frontend.construction.constructed_values import with_constructed_values
 from port.translation.frontend.construction.settings import ConfiguredModel, Setting, configured_model
 from port.translation.frontend.example_inputs import numbers_of
-from port.translation.frontend.meta_device import constructed_on_meta, is_on_meta, on_meta_alone
+from port.translation.frontend.meta_device import built_on_meta, constructed_on_meta, is_on_meta
 from port.translation.frontend.python_random import reseeded
 from port.translation.frontend.resized_inputs import resized, tensors_of
 from port.translation.frontend.shape_runs import ShapeRuns
@@ -125,7 +125,7 @@ def accepted(model: ConfiguredModel, meta: bool) -> ConfiguredModel | None:
 def run_once(model: ConfiguredModel, meta: bool) -> None:
     """Construct a model and run its example calls; the original's errors propagate."""
     with reseeded(0), torch.no_grad():
-        made = (on_meta_alone(model.construct) if meta else model.construct()).eval()
+        made = (built_on_meta(model.construct) if meta else model.construct()).eval()
         for call in model.calls:
             if meta:  # as the capture runs it: masks and indices have values
                 run = ShapeRuns(made)

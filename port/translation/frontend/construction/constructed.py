@@ -131,7 +131,7 @@ class _Recording:
         def constructor(module: Any, *args: Any, **kwargs: Any) -> None:
             bound = signature.bind(module, *args, **kwargs)
             if id(module) in self.numbers:  # a base class's constructor, called from the subclass's
-                self._hand_on(self.numbers[id(module)], bound)
+                self._record_passed_on(self.numbers[id(module)], bound)
                 construct(module, *args, **kwargs)
                 return
             number = len(self.constructed_with)
@@ -150,7 +150,7 @@ class _Recording:
 
         return constructor
 
-    def _hand_on(self, number: int, bound: inspect.BoundArguments) -> None:
+    def _record_passed_on(self, number: int, bound: inspect.BoundArguments) -> None:
         """Record what a class passes on to its base through ``*args`` and ``**kwargs``, under the base's names."""
         gathered = self._gathered[number]
         if gathered is None:
@@ -158,8 +158,8 @@ class _Recording:
         values, named = gathered
         itself = dict(list(bound.arguments.items())[1:])
         for name, value in _single_arguments(bound).items():
-            is_handed_on = name not in itself or name in named or any(value is each for each in values)
-            if is_handed_on and name not in self.constructed_with[number]:
+            is_passed_on = name not in itself or name in named or any(value is each for each in values)
+            if is_passed_on and name not in self.constructed_with[number]:
                 self.constructed_with[number][name] = value
         if not any(parameter.kind in _SEVERAL for parameter in bound.signature.parameters.values()):
             self._gathered[number] = None  # it passes nothing on unchanged

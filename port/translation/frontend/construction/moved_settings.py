@@ -29,7 +29,7 @@ def moved(model: ConfiguredModel, settings: Iterable[Setting], module: Any) -> C
     meta = is_on_meta(module)
     now = model
     for setting in settings:
-        now = next(filter(None, (accepted(each, meta) for each in _beside(now, setting))), now)
+        now = next(filter(None, (accepted(each, meta) for each in _neighbouring_models(now, setting))), now)
     return now
 
 
@@ -43,7 +43,7 @@ def moved_alone(model: ConfiguredModel, setting: Setting, module: Any) -> Iterat
     """
     meta = is_on_meta(module)
     seen: set[str] = set()
-    for other in _beside(model, setting):
+    for other in _neighbouring_models(model, setting):
         value = repr(other.moved[setting])
         if value not in seen and accepted(other, meta) is not None:
             seen.add(value)
@@ -96,19 +96,19 @@ def moved_together(
 
 def refusal(model: ConfiguredModel, setting: Setting, module: Any) -> str:
     """Return the original's error with one setting moved, ``at 8 it raises ValueError: …``; empty if there is none."""
-    says, value = "", None
-    for other in _beside(model, setting):
+    message, value = "", None
+    for other in _neighbouring_models(model, setting):
         if value not in (None, other.moved[setting]):
             break
         value = other.moved[setting]
         try:
             run_once(other, is_on_meta(module))
         except Exception as error:  # the last error is the most telling: with resized inputs
-            says = f"at {value} it raises {type(error).__name__}: {first_line(error)}"
-    return says
+            message = f"at {value} it raises {type(error).__name__}: {first_line(error)}"
+    return message
 
 
-def _beside(model: ConfiguredModel, setting: Setting) -> Iterator[ConfiguredModel]:
+def _neighbouring_models(model: ConfiguredModel, setting: Setting) -> Iterator[ConfiguredModel]:
     value = model.settings()[setting]
     for other in _neighbours(value):
         there = model.at(setting, other)
@@ -121,8 +121,8 @@ def _neighbours(value: Any) -> tuple[Any, ...]:
     if isinstance(value, tuple | list):
         first, *rest = value
         # The first number may be the length of an input; then only the following ones can move.
-        behind = ((first, *moves) for moves in zip(*map(_neighbours, rest), strict=False))
-        return tuple(map(type(value), (*zip(*map(_neighbours, value), strict=False), *behind)))
+        following = ((first, *moves) for moves in zip(*map(_neighbours, rest), strict=False))
+        return tuple(map(type(value), (*zip(*map(_neighbours, value), strict=False), *following)))
     if isinstance(value, dict):
         numbers = {key: _neighbours(number) for key, number in value.items() if type(number) in (int, float)}
         moves = zip(*numbers.values(), strict=False)

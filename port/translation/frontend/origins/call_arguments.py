@@ -34,7 +34,7 @@ class CallArguments:
     are_all_named: bool = True
     last: tuple[LazyArgument, ...] = ()
 
-    def behind(self, first: Sequence[Resolved]) -> CallArguments:
+    def preceded_by(self, first: Sequence[Resolved]) -> CallArguments:
         """Return these arguments with others in front, such as a method's ``self``."""
         return CallArguments(
             (*(_known(found) for found in first), *self.positional),

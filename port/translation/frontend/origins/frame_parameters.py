@@ -56,7 +56,7 @@ class FrameParameters:
             return self._from_operator(frame, point)
         found = code_of(self._resolve(point.node.func, point).value)
         if found is not None and found[0].__code__ is frame.f_code:
-            arguments = self.arguments(point).behind([Resolved(each) for each in found[1]])
+            arguments = self.arguments(point).preceded_by([Resolved(each) for each in found[1]])
             return function_arguments(found[0], arguments)
         return self._from_super_call(frame, point) or self._from_tensor_method(frame, point)
 
@@ -66,7 +66,7 @@ class FrameParameters:
             case ast.Call(ast.Attribute(_, name)):
                 function = vars(torch.Tensor).get(name)
                 if isinstance(function, FunctionType) and function.__code__ is frame.f_code:
-                    return function_arguments(function, self.arguments(point).behind([Resolved()]))
+                    return function_arguments(function, self.arguments(point).preceded_by([Resolved()]))
         return {}
 
     def _from_super_call(self, frame: FrameType, point: ProgramPoint) -> Mapping[str, LazyArgument]:
@@ -78,7 +78,7 @@ class FrameParameters:
                 found = [vars(cls)[name] for cls in type(module).__mro__ if name in vars(cls)]
                 found = [each for each in found if getattr(each, "__code__", None) is frame.f_code]
                 if found and module is variable(point.here.frame, point.here.frame.f_code.co_varnames[0]):
-                    return function_arguments(found[0], self.arguments(point).behind([Resolved(module)]))
+                    return function_arguments(found[0], self.arguments(point).preceded_by([Resolved(module)]))
         return {}
 
     def _from_operator(self, frame: FrameType, point: ProgramPoint) -> Mapping[str, LazyArgument]:

@@ -85,7 +85,7 @@ def _of_call(
             return {}
     arguments = call_arguments(call, lambda node: resolve(node, point))
     if is_method:
-        arguments = arguments.behind([Resolved()])
+        arguments = arguments.preceded_by([Resolved()])
     if name == name_of(target):
         matched = _by_schema(target, arguments, is_method) or {}
         return {argument: found() for argument, found in matched.items() if argument not in tensors}

@@ -74,5 +74,5 @@ def test_what_is_gathered() -> None:
 def test_a_methods_object_goes_first() -> None:
     call = ast.parse("m.f(5)", mode="eval").body
     assert isinstance(call, ast.Call)
-    given = function_arguments(plain, call_arguments(call, _resolve).behind([Resolved("m")]))
+    given = function_arguments(plain, call_arguments(call, _resolve).preceded_by([Resolved("m")]))
     assert (given["a"]().value, given["b"]().value) == ("m", 5)
