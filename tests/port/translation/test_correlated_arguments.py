@@ -1,4 +1,4 @@
-"""Which arguments of a class move together in all of its instances."""
+"""Arguments of a class whose values are correlated over all instances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of a translation: its name, that it is there whole or not at all, and that its files know each other."""
+"""The folder of a translation: its name, written completely or not at all, with files that refer to each other."""
 
 from __future__ import annotations
 

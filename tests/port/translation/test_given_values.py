@@ -1,4 +1,4 @@
-"""Constructors that are given modules and objects: what made these is written, and constructs other models."""
+"""Constructors with modules and objects as arguments: their calls are written, and construct other models."""
 
 from __future__ import annotations
 

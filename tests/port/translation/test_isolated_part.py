@@ -1,4 +1,4 @@
-"""A part of a model by itself: constructed and called as the model does it; nothing where that cannot be."""
+"""A part of a model, constructed and called on its own as the model does; None where that is impossible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of constructors that reach the source by ways that are easily lost: each is kept, and borne out."""
+"""Constructor arguments that reach the source on ways where they are easily lost: each is kept and validated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A module on the meta device: its source and its mapping are those of the module with numbers; it has none itself."""
+"""A module on the meta device: source and mapping are those of the module with weights; it has no weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both sides at other sizes, without being asked: each argument by itself, then two at a time, within a time."""
+"""Both sides are compared at other sizes by default: each argument alone, then pairs, within a time limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constructors that cannot be called again, or that nobody else calls: what they make is written, and that is said."""
+"""Constructors that cannot be called again: their results are written, and the report says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Translations at other settings of the original's constructor: proved there, built there, and refused."""
+"""Translations at other settings of the original's constructor: proved, built, and refused."""
 
 from __future__ import annotations
 

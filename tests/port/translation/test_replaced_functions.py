@@ -1,4 +1,4 @@
-"""A model in which a builder has put one activation in the place of another is written with that one."""
+"""A model whose builder replaced one activation by another is written with the new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A translation as a user holds it: its module runs on what the original runs on, in any precision and batch size."""
+"""A translation in use: its module runs on the original's inputs, in any precision and batch size."""
 
 from __future__ import annotations
 

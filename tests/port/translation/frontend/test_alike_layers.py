@@ -1,4 +1,4 @@
-"""Layers that are alike are run once for inputs of the same shapes, without numbers; all others each time."""
+"""Identical layers are run once per input shape on fake tensors; all others every time."""
 
 from __future__ import annotations
 

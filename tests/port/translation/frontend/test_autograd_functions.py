@@ -1,4 +1,4 @@
-"""torch.autograd.Function: gradients of the user's own, written where a slope says them, told where none does."""
+"""Custom gradients of torch.autograd.Function: written where a slope expresses them, reported where none does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Before anything else: it runs, and a copy of it computes the same; the module stays as it was."""
+"""The first check of a module: it runs, a copy computes the same, and the module is left unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors that a run reads and that no operator made: numbers stand in the source, state is found out."""
+"""Tensors that a run reads and no operator made: numbers become literals, hidden state is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be translated: one sentence that says where, why, and what to do; and nothing else on the terminal."""
+"""Errors of a capture: one message that says where, why and what to do, and nothing else on the terminal."""
 
 from __future__ import annotations
 

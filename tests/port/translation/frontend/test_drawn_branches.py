@@ -1,5 +1,4 @@
-"""Layers that are left out by a drawn number: both branches run, and the number selects; whatever it cannot say is
-refused."""
+"""Layers that a random number drops: both branches run and the number selects; anything else is refused."""
 
 from __future__ import annotations
 

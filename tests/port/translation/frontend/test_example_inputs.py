@@ -1,4 +1,4 @@
-"""Example inputs: drawn from shapes, given by a callable, or caught on their way into a part."""
+"""Example inputs: drawn from shapes, returned by a callable, or intercepted on their way into a part."""
 
 from __future__ import annotations
 

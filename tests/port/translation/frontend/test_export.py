@@ -1,4 +1,4 @@
-"""The capture: what a run's graph says of it, and that the module is left as it was."""
+"""The capture: its graph describes the run, and the module is left unchanged."""
 
 from __future__ import annotations
 

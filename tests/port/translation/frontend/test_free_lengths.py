@@ -1,4 +1,4 @@
-"""Which lengths are free is found out by running the original: alone, or together where that is what it takes."""
+"""Free lengths are found by running the original: each alone, or together where they have to be equal."""
 
 from __future__ import annotations
 

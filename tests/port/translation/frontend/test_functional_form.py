@@ -1,4 +1,4 @@
-"""Writing in place becomes making anew; what else a program has stays, however few operators torch is told of."""
+"""In-place operators become functional ones; all others stay, however few composite operators are registered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing in place becomes making anew, node by node; where a view would tell, nothing is touched."""
+"""In-place operators become functional ones, node by node; where a view aliases the tensor nothing is changed."""
 
 from __future__ import annotations
 

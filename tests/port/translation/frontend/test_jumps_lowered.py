@@ -1,4 +1,4 @@
-"""``continue`` and early returns as branches do what they did."""
+"""``continue`` and early ``return`` have the same effect when they are lowered to branches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One trace is of both modes where nothing asks for the mode; where something does, each mode has its own."""
+"""One trace serves both modes if nothing reads the mode; otherwise each mode has its own."""
 
 from __future__ import annotations
 

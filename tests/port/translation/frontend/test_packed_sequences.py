@@ -1,4 +1,4 @@
-"""Packed sequences: padded ones with their lengths, whichever way they are packed, handed on and unpacked."""
+"""Packed sequences become padded ones with lengths, however they are packed, passed on and unpacked."""
 
 from __future__ import annotations
 

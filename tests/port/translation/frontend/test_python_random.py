@@ -1,4 +1,4 @@
-"""What depends on Python's or numpy's random numbers is refused with its line; what only draws them is translated."""
+"""Results that depend on Python's or numpy's random numbers are refused; draws without an effect are translated."""
 
 from __future__ import annotations
 

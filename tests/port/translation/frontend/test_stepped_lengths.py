@@ -1,4 +1,4 @@
-"""Which lengths a module's code goes along, found out by running it at another one."""
+"""Lengths that a module's code loops over are found by running it at another length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes to diagonals: ``fill_diagonal_`` goes through a strided view, ``diagonal()`` through its own operator."""
+"""Writes to diagonals: ``fill_diagonal_`` uses a strided view, ``diagonal()`` its own operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes of layers of one's own that a constructor is given."""
+"""User-defined layer classes among a constructor's arguments."""
 
 from __future__ import annotations
 

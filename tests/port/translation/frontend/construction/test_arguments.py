@@ -1,4 +1,4 @@
-"""Numbers in what a constructor is given remember where they stand there."""
+"""Numbers in constructor arguments remember their position there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model constructed anew: whose constructor is given what, and how often it goes round."""
+"""A reconstructed model: the arguments of each constructor, and its loop counts."""
 
 from __future__ import annotations
 

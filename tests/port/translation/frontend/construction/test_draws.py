@@ -1,4 +1,4 @@
-"""It is seen with which numbers parameters are drawn."""
+"""The parameters of random draws are recorded."""
 
 from __future__ import annotations
 

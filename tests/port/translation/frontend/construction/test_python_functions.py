@@ -1,4 +1,4 @@
-"""Functions of Python's that remember origins while a model is constructed, and are Python's own otherwise."""
+"""Python's functions keep origins while a model is constructed, and are unchanged otherwise."""
 
 from __future__ import annotations
 

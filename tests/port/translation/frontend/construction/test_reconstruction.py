@@ -1,4 +1,4 @@
-"""The arguments of a module's constructor are found in the module, and never wrong ones."""
+"""Constructor arguments are inferred from a module, and never wrong ones."""
 
 from __future__ import annotations
 

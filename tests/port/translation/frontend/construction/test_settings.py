@@ -1,4 +1,4 @@
-"""The settings of a model are moved to others that it takes."""
+"""A model's settings are moved to other values that it accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lengths that tensors are made with remember where they come from."""
+"""The lengths with which tensors are made remember their origin."""
 
 from __future__ import annotations
 

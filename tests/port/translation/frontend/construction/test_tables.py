@@ -1,4 +1,4 @@
-"""It is seen how tables are worked out of counts and of numbers that know where they come from."""
+"""The formulas of tables are recorded, with the origins of their numbers."""
 
 from __future__ import annotations
 

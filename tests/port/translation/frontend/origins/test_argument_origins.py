@@ -1,4 +1,4 @@
-"""Modules captured: where the numbers of their operators, of their layers and of their calls come from."""
+"""The origins of numeric arguments of operators, layers and module calls in a capture."""
 
 from __future__ import annotations
 

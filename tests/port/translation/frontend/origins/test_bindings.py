@@ -1,4 +1,4 @@
-"""What a name was last given before a point in a function."""
+"""The assignment that reaches a point in a function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call gives to each parameter."""
+"""The arguments of a call are matched with the function's parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of a module that is called in loops, how many rounds these have, and what the source says for it."""
+"""Iteration counts of the loops around a module's call, and their origins in the source."""
 
 from __future__ import annotations
 

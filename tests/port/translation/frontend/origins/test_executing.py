@@ -1,4 +1,4 @@
-"""The expression that a frame is carrying out, and the function that it stands in."""
+"""The expression that a frame is executing, and the function around it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variables and attributes are looked up, and nothing of the user's is run for it."""
+"""Variables and attributes are looked up without running the user's code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parameters of a running function were given."""
+"""The arguments of a running function are resolved from its caller's source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From an expression and a frame to a value and its origin; where the source does not say it, nothing is said."""
+"""An expression in a frame is resolved to its value and origin; an unknown one stays unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of what an expression holds."""
+"""The resolved items of an expression."""
 
 from __future__ import annotations
 
