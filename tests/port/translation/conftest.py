@@ -20,7 +20,7 @@ def _verified() -> Iterator[None]:
 
 @pytest.fixture
 def from_what_they_make(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No constructor is written as its source has it: all are written from what they make."""
+    """Keep no constructor of the original: write all of them from their results."""
 
     def refuse(*_: Any) -> None:
         raise CannotKeep("a test")

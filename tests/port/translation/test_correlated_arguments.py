@@ -15,7 +15,7 @@ class Layer: ...
 
 
 def program(*instances: tuple[Any, ...]) -> Any:
-    """One of a model with these instances of a layer, by what they are given as a, b and c."""
+    """The program of a model with these instances of a layer, given by their arguments a, b and c."""
     given = {f"layers.{number}": values for number, values in enumerate(instances)}
     arguments = [
         SimpleNamespace(

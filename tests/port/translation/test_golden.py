@@ -35,7 +35,7 @@ OWN: dict[str, tuple[Callable[[], torch.nn.Module], torch.Tensor]] = {
 
 
 def llama() -> torch.nn.Module:
-    """A small LLaMA of transformers, its attention as its own source has it."""
+    """A small LLaMA of transformers, with the attention of its own source."""
     from transformers import LlamaConfig, LlamaModel
 
     sizes = {"vocab_size": 61, "hidden_size": 32, "intermediate_size": 48, "max_position_embeddings": 64}
@@ -46,13 +46,13 @@ def llama() -> torch.nn.Module:
 def swin(
     embed_dim: int = 8, depths: Sequence[int] = (2, 4), num_heads: Sequence[int] = (2, 4), **options: Any
 ) -> torch.nn.Module:
-    """A small Swin of torchvision's: of its windows of 4, each stage has several at 36 pixels."""
+    """A small Swin of torchvision: at 36 pixels each stage has several of its windows of 4."""
     sizes = {"depths": list(depths), "num_heads": list(num_heads), "window_size": [4, 4]}
     return torchvision.models.SwinTransformer([4, 4], embed_dim, **sizes, **options)
 
 
 def check_golden(name: str, source: str) -> None:
-    """See that a source is the one that lies in the folder, or put it there."""
+    """Check that a source equals the golden file, or write that file."""
     path = GOLDEN / f"{name}.py.txt"
     if os.environ.get("PORT_UPDATE_GOLDEN") == "1":
         path.write_text(source, encoding="utf-8")

@@ -60,7 +60,7 @@ def on_meta(name: str, **options: Any) -> Translation:
 
 
 def without_load(source: str) -> str:
-    """A module's classes: without what reads its weights file."""
+    """The classes of a source, without the code that reads its weights file."""
     return source.partition("\n\n\ndef load(")[0].partition("\n\n\nclass ")[2]
 
 

@@ -65,7 +65,7 @@ def test_each_is_moved_by_itself_and_then_two_at_a_time() -> None:
 
 
 def test_what_two_show_together_is_seen() -> None:
-    """The planted fault: each by itself is right."""
+    """The planted fault: each argument alone is right."""
     found = around(Judge(lambda model: DIFFERENT if {"dim", "wide"} <= model.named.keys() else SAME))
     assert found.wrong is not None
     assert found.wrong.moved == (("dim",), ("wide",))
@@ -166,7 +166,7 @@ def test_what_the_original_refuses_stays_and_is_named_in_its_words() -> None:
 @pytest.mark.usefixtures("from_what_they_make")
 @pytest.mark.parametrize("cls", [Wider, Scaled])
 def test_an_argument_that_does_not_hold_with_another_is_written_as_its_value(cls: type[nn.Module]) -> None:
-    """Which nobody sees who moves each by itself: without other sizes both are kept."""
+    """Changing each alone does not show it: without other sizes both are kept."""
     assert taken(translated(cls, 3, 8, sizes_limit=0.0)) == {"dim": 8, "heads": 2}
     made = translated(cls, 3, 8)
     assert taken(made) == {"dim": 8}
@@ -183,7 +183,7 @@ def test_where_the_constructors_own_source_is_kept_both_hold() -> None:
 
 @pytest.mark.sweep
 def test_a_constructor_is_kept_and_refuses_what_makes_another_model() -> None:
-    """With as many groups as heads the original returns early, which no example has shown."""
+    """With as many groups as heads the original returns early, which no example shows."""
     made = port.translate(Expanded(), torch.randn(2, 7, 24), construct=Expanded, sizes_limit=100)
     assert made.proof is not None and made.proof.agrees
     assert "with groups = 6 the written module computes something else" in made.settings.fixed["groups"]

@@ -123,7 +123,7 @@ def test_a_weights_file_says_the_size_that_load_constructs(tmp_path: Path) -> No
 
 
 def converted(path: Path, out: Path) -> Path:
-    """The same file as ``port convert`` writes it: behind each variable's kind, with what the constructor is given."""
+    """The same file as ``port convert`` writes it: under each variable's kind, with the constructor's arguments."""
     own = translated().code
     arguments = said_arguments(own.Encoder, {"config": own.Config(width=10, depth=3), "classes": 2})
     save_file({f"params.{name}": array for name, array in load_file(path).items()}, out, arguments.metadata())
@@ -177,7 +177,7 @@ def test_a_model_on_the_meta_device_is_proved_where_it_fits() -> None:
 
 @pytest.mark.sweep
 def test_a_fault_at_another_size_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A number that nobody moved is right at one size alone: the proof at another has to see it."""
+    """A number that does not follow its setting is right at one size only: the proof at another size must see it."""
     elsewhere, writing = "port.translation.at_other_settings", "port.translation.argument_selection"
     monkeypatch.setattr(f"{writing}.validated_arguments", lambda *_, **__: ValidatedArguments())
     monkeypatch.setattr(f"{elsewhere}.difference", lambda *_: "")
@@ -261,7 +261,7 @@ def test_a_constructor_that_asks_more_of_a_number_says_so() -> None:
 
 @pytest.mark.sweep
 def test_what_is_proved_small_is_borne_out_small() -> None:
-    """Of a large model no other is captured: its settings are moved from the size at which it is proved."""
+    """A large model is captured at no other size: its settings are moved from the size at which it is proved."""
     with torch.device("meta"):
         module = encoder(width=8, depth=12)
     made = port.translate(
@@ -280,7 +280,7 @@ def test_what_is_proved_small_is_borne_out_small() -> None:
 
 @pytest.mark.sweep
 def test_another_on_the_meta_device_is_constructed_on_shapes_alone() -> None:
-    """It bears arguments out as one that is run does; the proof says that it was not."""
+    """It validates arguments like one that is run; the proof says that it was not run."""
 
     def large() -> Encoder:
         with torch.device("meta"):

@@ -30,7 +30,7 @@ def first(results: Any) -> Any:
 
 
 def apart(cls: type[nn.Module], batch: int) -> float:
-    """How far the outputs in evaluation are apart in float64, for other numbers than it was translated with."""
+    """The distance of the outputs in evaluation in float64, for other inputs than the translated ones."""
     module, translation = translated(cls)
     x = INPUTS[cls](batch, seed=3)
     wide = copy.deepcopy(module).double().eval()

@@ -21,7 +21,7 @@ HERE = Path(__file__)
 
 
 def line_of(text: str) -> int:
-    """The number of the first line of this file that is this one."""
+    """The number of the first line of this file with a text."""
     return next(n for n, line in enumerate(HERE.read_text().splitlines(), 1) if line.strip() == text)
 
 

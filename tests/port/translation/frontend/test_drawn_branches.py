@@ -27,7 +27,7 @@ def example() -> Tensor:
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", MADE)
 def test_it_is_the_same_in_both_modes(name: str) -> None:
-    """Dropouts within a layer that is left out draw on both sides."""
+    """Dropouts within a skipped layer draw on both sides."""
     torch.manual_seed(0)
     proof = port.translate(MADE[name](), example()).proof
     assert proof is not None and proof.agrees and proof.precision == "float64", proof
@@ -67,7 +67,7 @@ def test_a_planted_fault_is_found(fault: str) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_with_numbers_it_does_what_the_original_does(name: str) -> None:
-    """The same outputs, gradients and draws, whichever layers are left out."""
+    """Outputs, gradients and draws are the same, whichever layers are skipped."""
     torch.manual_seed(0)
     module, x = MODELS[name](), example()
     selecting = copied(module)

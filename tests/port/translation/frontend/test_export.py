@@ -147,7 +147,7 @@ def test_buffers_that_are_written_to(graphs: dict[bool, Graph]) -> None:
 
 
 def line_of(text: str) -> int:
-    """The number of the first line of this file that has it."""
+    """The number of the first line of this file with a text."""
     return next(n for n, line in enumerate(HERE.read_text().splitlines(), 1) if text in line)
 
 

@@ -39,7 +39,7 @@ def as_torch_does(program: Any) -> str:
 
 
 def said(program: Any) -> str:
-    """The graph of a program, whatever its values are called."""
+    """The graph of a program, independent of the names of its values."""
     names: dict[str, str] = {}
     for node in program.graph.nodes:
         names[node.name] = f"v{len(names)}"

@@ -59,7 +59,7 @@ def plain(a: int, b: int) -> int:
 
 
 def ended(a: int, b: int) -> int:
-    """A loop that is broken off stays as it is."""
+    """A loop with a break stays as it is."""
     for k in range(5):
         if k == a:
             continue

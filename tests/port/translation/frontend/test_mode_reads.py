@@ -92,7 +92,7 @@ class Setting(Plain):
 
 
 def hooked() -> nn.Module:
-    """A layer kept whole, with a hook that asks for the mode."""
+    """A layer kept whole, with a hook that reads the mode."""
     module = Plain()
     module.layers[0].register_forward_hook(lambda layer, args, result: result * (3 if layer.training else 2))
     return module
@@ -117,7 +117,7 @@ X = torch.randn(5, 6)
 
 
 def both(module: nn.Module, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[bool, Graph], int]:
-    """A module's graphs, and how many traces were made for them."""
+    """A module's graphs, and the number of traces that were made for them."""
     traces = 0
     traced = diagnostics.traced
 
@@ -161,7 +161,7 @@ def test_it_is_written_as_it_asks(name: str) -> None:
 
 @pytest.mark.sweep
 def test_a_trace_that_is_not_of_both_modes_is_found_by_the_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: reads are not noted, so that training is written as evaluation is."""
+    """The planted fault: reads go unnoticed, so that training is written like evaluation."""
     monkeypatch.setattr(
         mode_reads.ModeReads, "found", property(lambda self: False, lambda self, found: None), raising=False
     )

@@ -24,7 +24,7 @@ NAMES = {"dim": DIM, "ratio": RATIO, "math": math, "sqrt": sqrt}
 
 @pytest.fixture
 def module() -> Iterator[tuple[ModuleType, list[int]]]:
-    """A module of a user's, and the lengths of the ranges in it."""
+    """A user's module, and the lengths of the ranges in it."""
     made, ranges = ModuleType("users"), list[int]()
     vars(made).update(NAMES)
     with remembering([made], ranges.append):

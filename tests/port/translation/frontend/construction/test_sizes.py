@@ -17,7 +17,7 @@ DIM = ConstructorArgument(0, "dim")
 
 
 def sizes(make: Callable[[Any], Tensor], dim: int = 6) -> tuple[list[str], tuple[int, ...]] | None:
-    """What is said of a tensor's lengths, and these; None if nothing is."""
+    """The origins of a tensor's lengths, and the lengths; None if none is known."""
     with Sizes() as seen:
         made = make(with_origin(dim, DIM))
     found = seen.of(made)

@@ -15,7 +15,7 @@ from port.translation.ir.origin_numbers import origin_of, with_origin
 
 
 def text(part: Any) -> str:
-    """A formula, and the arguments in it by their names."""
+    """A table's formula as text, with the names of the arguments in it."""
     if isinstance(part, TableFormula):
         return f"{part.operator}({', '.join(map(text, part.operands))})"
     origin = origin_of(part)

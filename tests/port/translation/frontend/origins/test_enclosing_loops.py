@@ -51,7 +51,7 @@ class Nested(nn.Module):
 
 
 def rounds(graph: Graph, what: str) -> list[list[tuple[float, str]]]:
-    """The rounds of the loops around each call of a module, from the innermost out."""
+    """The iteration counts of the loops around each call of a module, innermost first."""
     return [
         [(known.value, said(known.origin)) for path, known in step.numbers.items() if path[0] == ROUNDS]
         for step in each_step(graph.steps)

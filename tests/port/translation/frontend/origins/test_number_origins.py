@@ -38,7 +38,7 @@ class Net(nn.Module):
         self.seen: list[Any] = []
 
     def tell(self, value: Any) -> None:
-        """What is known of the argument, seen from its caller: its origin in words, or a list of them."""
+        """The resolved argument, seen from its caller: its origin in words, or a list of them."""
         origins = NumberOrigins(self)
         point = origins.files.point(sys._getframe(1))
         assert point is not None and isinstance(point.node, ast.Call)
