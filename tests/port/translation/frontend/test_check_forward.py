@@ -207,7 +207,7 @@ class DrawingAndUnfilled(Drawing):
 
 
 def test_memory_is_not_blamed_for_what_is_drawn() -> None:
-    with pytest.raises(UsageError, match="draws numbers that no seed"):
+    with pytest.raises(UsageError, match="draws random numbers that torch"):
         check_forward(DrawingAndUnfilled(), (torch.randn(3, 4),), {})
 
 
