@@ -149,7 +149,7 @@ def test_it_is_answered_at_other_settings_too() -> None:
 
 
 class Wider(Rotated):
-    """Its constructor takes an argument: nobody knows which it was given."""
+    """Its constructor takes an argument whose value is unknown."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

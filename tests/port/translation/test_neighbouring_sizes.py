@@ -38,7 +38,7 @@ SAME, DIFFERENT = (Proof((Compared("outputs in evaluation", error, 1e-9, "0", 1)
 
 @dataclass
 class Judge:
-    """In the place of both sides: says of a size what a function of it says."""
+    """Stands in for both sides: its verdict on a size is that of a function."""
 
     says: Callable[[ConfiguredModel], Proof] = lambda _: SAME
     original: nn.Module = field(default_factory=Three)

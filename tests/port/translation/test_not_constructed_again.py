@@ -16,7 +16,7 @@ from .constructed_anew import taken
 
 
 class FromFile(nn.Module):
-    """Reads a file, and takes it away where it is told to."""
+    """Reads a file, and deletes it if asked to."""
 
     def __init__(self, path: Path, once: bool = False, dim: int = 4) -> None:
         super().__init__()

@@ -217,7 +217,7 @@ def test_a_model_that_cannot_be_constructed_anew_says_so() -> None:
 
 
 class Talking(nn.Module):
-    """Says something when it is constructed."""
+    """Prints something when it is constructed."""
 
     def __init__(self, width: int = 4) -> None:
         super().__init__()
@@ -241,7 +241,7 @@ def test_constructions_are_silent_and_leave_no_trace(capsys: pytest.CaptureFixtu
 
 
 class Exact(nn.Module):
-    """Takes no number but Python's own."""
+    """Accepts only Python's own numbers."""
 
     def __init__(self, width: int = 4) -> None:
         super().__init__()

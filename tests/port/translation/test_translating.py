@@ -213,7 +213,7 @@ def test_a_layer_alone(alone: tuple[nn.Module, Translation]) -> None:
 
 
 class Unknown(nn.Module):
-    """No pair speaks of what it does."""
+    """Has no pair."""
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.special.airy_ai(x) + 1

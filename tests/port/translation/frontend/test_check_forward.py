@@ -19,7 +19,7 @@ SHARED = nn.Linear(4, 4)
 
 
 class Changing(nn.Module):
-    """Changes whatever a forward can change: attributes, lists, buffers, weights, generators."""
+    """Changes everything that a forward can change: attributes, lists, buffers, weights, generators."""
 
     def __init__(self, fails: bool = False) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ def test_the_module_stays_as_it_was(fails: bool) -> None:
 
 
 class Sets(nn.Module):
-    """Hides a method of torch's behind an attribute."""
+    """Hides one of torch's methods behind an attribute."""
 
     def __init__(self, name: str, value: Any) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ def test_a_function_in_a_methods_place_is_fine() -> None:
 
 
 class ById(nn.Module):
-    """Tells its layers by their ids."""
+    """Identifies its layers by their ids."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,14 +135,14 @@ class ByIdOrNot(ById):
 
 
 class Drawing(nn.Module):
-    """Draws from a generator that no seed of torch's reaches."""
+    """Draws from a generator that torch's seed does not control."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x * float(np.random.rand())  # noqa: NPY002
 
 
 class Elsewhere(nn.Module):
-    """Reads its own layer by a global."""
+    """Reads its own layer through a global."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ def test_a_copy_that_is_another_model(module: nn.Module, why: str) -> None:
 
 
 class Unfilled(nn.Module):
-    """Gives memory that nothing has filled; or fills it, or none of its results depends on it."""
+    """Returns uninitialised memory; or fills it, or does not use it in its results."""
 
     def __init__(self, fill: str) -> None:
         super().__init__()
@@ -212,7 +212,7 @@ def test_memory_is_not_blamed_for_what_is_drawn() -> None:
 
 
 class Noisy(nn.Module):
-    """Draws in evaluation too, from torch's generator; not a number among its results."""
+    """Draws in evaluation too, from torch's generator; one result is not a tensor."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, str]:
         return x + torch.randn_like(x), torch.full((2,), torch.nan), "text"

@@ -57,7 +57,7 @@ class Part(nn.Module):
 
 
 class Whole(nn.Module):
-    """Uses its part twice, its inputs in between, and then goes wrong."""
+    """Calls its part twice, changes its inputs in between, and then fails."""
 
     def __init__(self) -> None:
         super().__init__()

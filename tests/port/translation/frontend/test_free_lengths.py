@@ -22,7 +22,7 @@ class Convolutions(nn.Module):
 
 
 class Masked(nn.Module):
-    """Two inputs of one batch and one length."""
+    """Two inputs with one batch and one length."""
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         if x.shape[:2] != mask.shape:
@@ -36,7 +36,7 @@ class Square(nn.Module):
 
 
 class Streaming(nn.Module):
-    """One stream at a time, and a state that each call leaves behind."""
+    """One stream at a time, with a state that is kept between calls."""
 
     state: Tensor
 

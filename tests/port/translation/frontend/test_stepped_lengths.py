@@ -15,7 +15,7 @@ from ..loops import MODELS, Translator
 
 
 class Whole(nn.Module):
-    """Its layer goes along time by itself."""
+    """Its layer loops over time internally."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Whole(nn.Module):
 
 
 class Masked(nn.Module):
-    """Two inputs that have to be equally long."""
+    """Two inputs that must have equal lengths."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -22,7 +22,7 @@ class Wider(Wide):
 
 
 class Inheriting(nn.Linear):
-    """Has torch's constructor: it is said as torch's layer is."""
+    """Inherits torch's constructor, so it is written like torch's layer."""
 
 
 class NoLayer(nn.Module):

@@ -79,7 +79,7 @@ def test_a_tuple_is_moved_as_one() -> None:
 
 
 class Numbers(nn.Module):
-    """Takes any."""
+    """Accepts any values."""
 
     def __init__(self, value: Any) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Numbers(nn.Module):
 
 
 class Widths(nn.Module):
-    """The first of its widths is the length of its input."""
+    """The first of its widths is its input's length."""
 
     def __init__(self, widths: tuple[int, ...]) -> None:
         super().__init__()

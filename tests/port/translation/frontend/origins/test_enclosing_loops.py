@@ -31,7 +31,7 @@ class Block(nn.Module):
 
 
 class Nested(nn.Module):
-    """A loop in a loop, and one of a number that is a variable's."""
+    """A loop in a loop, and one whose count is a variable."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -28,7 +28,7 @@ def _set_later() -> None:
 
 
 class Net(nn.Module):
-    """Its methods tell where what they are about to use comes from."""
+    """Its methods report the origin of what they are about to use."""
 
     def __init__(self) -> None:
         super().__init__()
