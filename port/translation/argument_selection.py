@@ -11,7 +11,7 @@ from port.translation.argument_validation import ValidatedArguments, validated_a
 from port.translation.at_other_settings import other_model
 from port.translation.both_modes import BothRuns
 from port.translation.frontend.construction import Construction
-from port.translation.frontend.construction.accepted_models import fitted, modules_of
+from port.translation.frontend.construction.accepted_models import modules_of, with_user_settings
 from port.translation.frontend.construction.arguments import is_configuration
 from port.translation.frontend.construction.constructed_values import with_constructed_values
 from port.translation.frontend.construction.construction_calls import ConstructionCalls
@@ -95,7 +95,7 @@ def _near(
     for settings in (each for each in at if not callable(each)):
         try:
             names = named_settings(whole.program, settings)
-            there.append(fitted(model, {names[name]: value for name, value in settings.items()}))
+            there.append(with_user_settings(model, {names[name]: value for name, value in settings.items()}))
         except Exception:  # an unknown name, or the original's own error; the proof there reports it
             continue
     near = min(there, key=modules_of, default=None)

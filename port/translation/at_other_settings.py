@@ -10,7 +10,7 @@ from typing import Any
 from port.errors import UsageError
 from port.pairs.layers.conv_transpose import output_sizes_at_calls
 from port.translation.assembling import assembled
-from port.translation.frontend.construction.accepted_models import constructed_by, fitted
+from port.translation.frontend.construction.accepted_models import constructed_by, with_user_settings
 from port.translation.frontend.construction.settings import ConfiguredModel, Setting
 from port.translation.frontend.example_inputs import Given
 from port.translation.frontend.meta_device import built_on_meta, is_on_meta
@@ -174,7 +174,7 @@ class ModelAtOtherSettings:
             return Proof((), remarks=(_ON_SHAPES,))
         if is_on_meta(self.original):  # its lengths could not be tried
             made = _at_other_lengths(module, made, model.calls)
-        return proved(module, made, model.calls, **options)
+        return prove_cases(module, made, model.calls, **options)
 
     @output_sizes_at_calls()
     @same_numbers_afterwards()
@@ -188,7 +188,7 @@ class ModelAtOtherSettings:
         module = constructed_at(model)
         made = self._with_source(runs_at(model, self._base, module=module).model_program(self._fixed))
         others = [replace(each, lengths=replace(each.lengths, tried=())) for each in (made, *made.others)]
-        return proved(module, replace(others[0], others=tuple(others[1:])), model.calls)
+        return prove_cases(module, replace(others[0], others=tuple(others[1:])), model.calls)
 
     def model(self, settings: OtherModel) -> ConfiguredModel:
         """Return the original at other settings.
@@ -218,7 +218,7 @@ class ModelAtOtherSettings:
             ) from None
         moves: dict[Setting, Any] = {known[name]: value for name, value in settings.items()}
         try:
-            return fitted(self._model, moves)
+            return with_user_settings(self._model, moves)
         except Exception as error:
             raise UsageError(
                 f"the original refuses {settings_text(settings)}: {type(error).__name__}: {error}"
@@ -257,7 +257,7 @@ def _at_other_lengths(module: Any, made: Translation, calls: Sequence[Given]) ->
     return replace(cases[0], others=tuple(cases[1:]))
 
 
-def proved(module: Any, made: Translation, calls: Sequence[Given], **options: Any) -> Proof:
+def prove_cases(module: Any, made: Translation, calls: Sequence[Given], **options: Any) -> Proof:
     """Compare both sides in each example call, and join the proofs."""
     proofs = [
         prove(module, case, args, kwargs, **options)
@@ -269,7 +269,7 @@ def proved(module: Any, made: Translation, calls: Sequence[Given], **options: An
     return with_generation(proof, module, made)
 
 
-def joined(proof: Proof, elsewhere: Sequence[tuple[Settings, Proof]]) -> Proof:
+def joined_proofs(proof: Proof, elsewhere: Sequence[tuple[Settings, Proof]]) -> Proof:
     """Join a proof with those at other settings.
 
     A model on the meta device has no proof of its own; the first proof at other settings takes its place.

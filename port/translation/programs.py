@@ -177,7 +177,7 @@ def calls_of(captured: BothRuns, model: ConfiguredModel) -> ConstructionCalls:
     layers = frozenset(type(module) for module in captured.layers.values())
     calls = construction_calls(
         captured.root,
-        model.as_its_class_makes_it,
+        model.construct_without_replacements,
         layers,
         layer_classes_in(model.arguments, layers),
         module_classes_made(model.arguments),

@@ -24,7 +24,7 @@ from port.translation.other_settings import OtherModel
 from port.translation.result import Translation
 from port.translation.structure.init_inference import ConstructFails, Seen, watched
 from port.translation.structure.remat import remat_of
-from port.translation.writing import written
+from port.translation.writing import write_translation
 
 if TYPE_CHECKING:
     import torch
@@ -145,10 +145,10 @@ def translate(
         sizes_limit=sizes_limit_of(sizes_limit),
         tell=tell,
     )
-    made, is_kept = written(original, options)
+    made, is_kept = write_translation(original, options)
     if is_kept and made.proof is not None and made.proof.status is Status.DIFFER:
         # A kept constructor computes something else in JAX: write its result instead.
-        made, _ = written(original, options, keeps=False)
+        made, _ = write_translation(original, options, keeps=False)
     return made
 
 

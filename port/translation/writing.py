@@ -13,7 +13,7 @@ from port.errors import UsageError
 from port.translation.argument_selection import select_arguments
 from port.translation.argument_validation import ValidatedArguments
 from port.translation.assembling import assembled, packaged
-from port.translation.at_other_settings import ModelAtOtherSettings, joined, proved
+from port.translation.at_other_settings import ModelAtOtherSettings, joined_proofs, prove_cases
 from port.translation.axes.finding import logical_axes_of
 from port.translation.both_modes import BothRuns
 from port.translation.codegen.emit import formatted
@@ -56,7 +56,7 @@ class SourceForm:
     axes: LogicalAxes
 
 
-def written(
+def write_translation(
     original: CapturedModel,
     options: TranslationOptions,
     *,
@@ -107,7 +107,7 @@ def written(
         proof = Proof((), unjudged=WITHOUT_WEIGHTS)
     else:
         start = time.monotonic()
-        proof = proved(root, made, calls, time_limit=options.time_limit, tell=options.tell)
+        proof = prove_cases(root, made, calls, time_limit=options.time_limit, tell=options.tell)
         if proof.agrees and model is not None and options.sizes_limit:
             settings = _free(base.program, model, validated)
             times = {"limit": options.sizes_limit, "expected": time.monotonic() - start}
@@ -115,11 +115,11 @@ def written(
             if around.wrong is not None:
                 # If two were changed together, fix the second: each alone agreed.
                 refuted = {**(wrong or {}), around.wrong.moved[-1]: around.wrong.sentence}
-                return written(original, options, keeps=keeps, wrong=refuted)
+                return write_translation(original, options, keeps=keeps, wrong=refuted)
             made = replace(made, settings=replace(validated.settings, sizes=around))
             proof = replace(proof, sizes=made.settings.sentence)
     proofs = [(model.named, elsewhere.proof(model, time_limit=options.time_limit)) for model in there]
-    return replace(made, proof=joined(proof, proofs), elsewhere=elsewhere), kept is not None
+    return replace(made, proof=joined_proofs(proof, proofs), elsewhere=elsewhere), kept is not None
 
 
 def _free(program: Program, model: ConfiguredModel, validated: ValidatedArguments) -> list[Setting]:

@@ -34,11 +34,11 @@ class AlikeLayers:
         known: dict[Any, Form] = {}
         with ExitStack() as stack:
             for layer, alike in self.layers:
-                stack.enter_context(patch.object(layer, "forward", _once(layer.forward, alike, known)))
+                stack.enter_context(patch.object(layer, "forward", _run_once(layer.forward, alike, known)))
             yield
 
 
-def _once(forward: Callable[..., Any], alike: Any, known: dict[Any, Form]) -> Callable[..., Any]:
+def _run_once(forward: Callable[..., Any], alike: Any, known: dict[Any, Form]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         if kwargs or not all(map(_has_no_numbers, args)):
             return forward(*args, **kwargs)

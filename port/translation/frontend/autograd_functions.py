@@ -152,14 +152,16 @@ class _Traced:
         try:
             # The trial must not be traced, nor the switch that turns gradients on for it.
             with _disable_current_modes(), torch._C.DisableTorchFunction(), torch.random.fork_rng(devices=[]):
-                trials = [self._fitting(args, numbers, size) for numbers in _NUMBERS for size in (1e-2, 1.0, 1e3)]
+                trials = [
+                    self._matching_kinds(args, numbers, size) for numbers in _NUMBERS for size in (1e-2, 1.0, 1e3)
+                ]
         finally:
             _Traced.in_trial = False
             notes.marks[:], (notes.counts, notes.calls) = kept[0], kept[1:]
         fitting = set.intersection(*(trial for trial in trials if trial is not None)) if any(trials) else set()
         return next((kind for kind in (_AUTOGRAD, _SLOPE) if kind in fitting), _UNKNOWN)
 
-    def _fitting(self, args: tuple[Any, ...], numbers: Callable[[Any], Any], size: float) -> set[str] | None:
+    def _matching_kinds(self, args: tuple[Any, ...], numbers: Callable[[Any], Any], size: float) -> set[str] | None:
         """Return the kinds that match the gradient in one trial; None where the user's code rejects such numbers."""
 
         def run(args: tuple[Any, ...]) -> tuple[_Context, Any]:

@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from port.translation.frontend import custom_ops as markers
-from port.translation.frontend.instrument import NotedFunction, Notes, emptied, positional_names
+from port.translation.frontend.instrument import NotedFunction, Notes, positional_names, with_slots
 
 _KEY = "()"
 """Used in place of a module path for functions; no module path looks like it."""
@@ -65,7 +65,7 @@ def _noted(notes: Notes, function: FunctionType) -> Callable[..., Any]:
             return function(*args, **kwargs)
         call = notes.next_call(_KEY)
         key = f"{notes.prefix}{_KEY}#{call}"
-        arguments, tensors, sizes = emptied(dict(bound.arguments))
+        arguments, tensors, sizes = with_slots(dict(bound.arguments))
         numbers = notes.origins.of_forward(sys._getframe(), names, function.__qualname__, arguments)
         made = NotedFunction(function, call, arguments, tuple(names[: len(args)]), tuple(kwargs), numbers=numbers)
         notes.functions[f"{key}>"] = notes.functions[f"{key}<"] = made
@@ -78,7 +78,7 @@ def _noted(notes: Notes, function: FunctionType) -> Callable[..., Any]:
             notes.marks[:] = [mark for mark in notes.marks if mark is not begun]
             raise
         # A function with any other result is inlined at its call.
-        made.results, tensors, sizes = emptied(results if is_plain(results) else None)
+        made.results, tensors, sizes = with_slots(results if is_plain(results) else None)
         notes.marks.append(markers.mark(f"{key}<", tensors, sizes))
         return results
 

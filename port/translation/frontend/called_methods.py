@@ -14,7 +14,7 @@ import torch
 
 from port.translation.frontend import custom_ops as markers
 from port.translation.frontend.called_functions import is_noted, is_plain, is_special, original_classes
-from port.translation.frontend.instrument import Noted, Notes, emptied, positional_names
+from port.translation.frontend.instrument import Noted, Notes, positional_names, with_slots
 from port.translation.ir.module_calls import FORWARD, key_of
 
 
@@ -83,7 +83,7 @@ def _noted(notes: Notes, known: dict[int, str], name: str, method: FunctionType)
             return method(self, *args, **kwargs)
         call = notes.next_call(key)
         mark = f"{notes.prefix}{key}#{call}"
-        arguments, tensors, sizes = emptied(passed)
+        arguments, tensors, sizes = with_slots(passed)
         numbers = notes.origins.of_forward(sys._getframe(), names, method.__qualname__, arguments)
         notes.calls[f"{mark}>"] = Noted(path or "", call, self, keywords=arguments, numbers=numbers, method=name)
         begun = markers.mark(f"{mark}>", tensors, sizes)
@@ -99,7 +99,7 @@ def _noted(notes: Notes, known: dict[int, str], name: str, method: FunctionType)
                 notes.marks[:] = [each for each in notes.marks if each is not begun]
         if not returns_arrays:
             return results
-        returned, tensors, sizes = emptied(results)
+        returned, tensors, sizes = with_slots(results)
         notes.calls[f"{mark}<"] = Noted(path or "", call, self, results=returned, method=name)
         notes.marks.append(markers.mark(f"{mark}<", tensors, sizes))
         return results

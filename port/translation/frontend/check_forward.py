@@ -51,7 +51,7 @@ def _check_copy(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     if is_without_numbers(module):
         _run(made, args, kwargs, f"{name} does not take the example inputs")
         return
-    with _as_it_was(module, memo):
+    with _restored_afterwards(module, memo):
         theirs = _run(module, args, kwargs, f"{name} does not take the example inputs")
     own = f"{name} runs, but translation and proof run copies of it, and a copy"
     seed = next(_SEEDS)
@@ -184,7 +184,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 @contextmanager
-def _as_it_was(module: Any, memo: dict[int, Any]) -> Iterator[None]:
+def _restored_afterwards(module: Any, memo: dict[int, Any]) -> Iterator[None]:
     """Restore a module, and everything that it reaches, on leaving the context.
 
     Args:

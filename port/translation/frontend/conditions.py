@@ -39,7 +39,7 @@ def conditions(guards: Iterable[str], lengths: InputLengths, example: Lengths) -
         elif not _always(guard, names):
             found.setdefault(guard)
     for guard in [guard for guard in found if len(guard) > GLANCE]:
-        if apart := _apart(guard, example):
+        if apart := _split_by_length(guard, example):
             del found[guard]
             for name, condition in apart.items():
                 of_one.setdefault(name, []).append(condition)
@@ -54,7 +54,7 @@ def _without_implied(found: list[str], example: Lengths) -> tuple[str, ...]:
     for condition in sorted(found, key=len, reverse=True):
         others = [other for other in left if other != condition]
         names = {name for text in (condition, *others) for name in words_in(text) if name in example}
-        far = chain.from_iterable(_drawn(sorted(names), most) for most in (1000, *_far(condition)))
+        far = chain.from_iterable(_drawn(sorted(names), most) for most in (1000, *_distant_lengths(condition)))
         tried = chain(near(names, example), far)
         if others and _follows(condition, (sizes for sizes in tried if all(holds(other, sizes) for other in others))):
             left = others
@@ -76,7 +76,7 @@ def near(names: set[str], example: Lengths) -> Iterator[Lengths]:
         yield {name: generator.choice(sizes) for name, sizes in choices.items()}
 
 
-def _apart(guard: str, example: Lengths) -> dict[str, str]:
+def _split_by_length(guard: str, example: Lengths) -> dict[str, str]:
     """Split a condition on several lengths into one on each that together imply it; empty if that is impossible.
 
     ``n * ((h - 7)//2 + 1) * ((w - 7)//2 + 1) >= 2``, for an array that is not empty, becomes ``h >= 7`` and ``w >= 7``.
@@ -99,7 +99,7 @@ def _of_one(guards: list[str], name: str) -> list[str]:
     met = [[holds(guard, {name: size}) for size in range(1, _MOST + 1)] for guard in guards]
     # A condition that fails only far above `_MOST` stays in torch.export's form.
     ends = [
-        all(own) and not all(holds(guard, {name: size}) for size in _far(guard))
+        all(own) and not all(holds(guard, {name: size}) for size in _distant_lengths(guard))
         for guard, own in zip(guards, met, strict=True)
     ]
     far = list(compress(guards, ends))
@@ -149,7 +149,7 @@ def _multiples(met: list[bool], name: str) -> list[str]:
 
 def _always(guard: str, names: list[str]) -> bool:
     """Whether a condition on several lengths holds for all small, medium and large lengths that are tried."""
-    drawn = chain.from_iterable(_drawn(names, most) for most in (3, 40, 1000, *_far(guard)))
+    drawn = chain.from_iterable(_drawn(names, most) for most in (3, 40, 1000, *_distant_lengths(guard)))
     return all(holds(guard, sizes) for sizes in drawn)
 
 
@@ -161,6 +161,6 @@ def _drawn(names: Iterable[str], most: int) -> Iterator[Lengths]:
         yield {name: generator.randint(1, most) for name in names}
 
 
-def _far(guard: str) -> list[int]:
+def _distant_lengths(guard: str) -> list[int]:
     """Return lengths well above the numbers in a condition."""
     return [4 * number for number in map(int, re.findall(r"\d+", guard)) if _MOST <= 4 * number < 2**31]

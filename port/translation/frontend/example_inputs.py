@@ -135,7 +135,7 @@ def inside(module: Any, path: str, args: Any, kwargs: dict[str, Any]) -> tuple[A
     caught: list[Any] = []
 
     def catch(_: Any, args: Any, kwargs: Any) -> None:
-        caught.append(pytree.tree_map(_own, (args, kwargs)))
+        caught.append(pytree.tree_map(_detached_copy, (args, kwargs)))
         raise _Caught
 
     handle = whole.get_submodule(path).register_forward_pre_hook(catch, with_kwargs=True)
@@ -160,7 +160,7 @@ def inside(module: Any, path: str, args: Any, kwargs: dict[str, Any]) -> tuple[A
     return parts[path], found_args, found_kwargs
 
 
-def _own(leaf: Any) -> Any:
+def _detached_copy(leaf: Any) -> Any:
     import torch
 
     return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf

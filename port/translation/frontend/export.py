@@ -33,7 +33,7 @@ from port.translation.frontend.long_formulas import LongLength
 from port.translation.frontend.packed_sequences import padded, refuse_packed
 from port.translation.frontend.precision import without_numbers
 from port.translation.frontend.resized_inputs import Axis
-from port.translation.frontend.source_locations import whole_stacks
+from port.translation.frontend.source_locations import full_stack_traces
 from port.translation.ir.graph import Graph, LayerCall
 from port.translation.ir.module_calls import ScopeEnter
 
@@ -162,7 +162,7 @@ def traced(
         noted_methods(module, notes),
         padded(),
         traced_functions(notes) as inexpressible,
-        whole_stacks(),
+        full_stack_traces(),
         notes.origins.noted(),
         _unchecked_distributions(),
         naming_hidden_writes(module),

@@ -157,7 +157,7 @@ def wrapped(module: torch.nn.Module, whole: Callable[[torch.nn.Module, str], boo
         markers.forget(notes.prefix)
 
 
-def emptied(tree: Any) -> tuple[Any, list[Any], list[Any]]:
+def with_slots(tree: Any) -> tuple[Any, list[Any], list[Any]]:
     """Replace tensors and symbolic sizes in a tree by slots; return the tree, the tensors and the sizes."""
     tensors: list[Any] = []
     sizes: list[Any] = []
@@ -189,7 +189,7 @@ def _scope(notes: Notes, path: str, module: torch.nn.Module, forward: Callable[.
         key = f"{notes.prefix}{path}#{call}"
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        arguments, tensors, sizes = emptied(opened(dict(bound.arguments)))
+        arguments, tensors, sizes = with_slots(opened(dict(bound.arguments)))
         check_lengths_are_short(tensors)
         numbers = notes.origins.of_forward(sys._getframe(), names, function, arguments)
         notes.calls[f"{key}>"] = Noted(path, call, module, keywords=arguments, numbers=numbers)
@@ -200,7 +200,7 @@ def _scope(notes: Notes, path: str, module: torch.nn.Module, forward: Callable[.
         # torch.export sees writes to a buffer, but the replacement of a buffer only in the root module.
         replaced = {name: buffer for name, buffer in module._buffers.items() if buffer is not before.get(name)}
         # The root's results are compared with the original's, so its objects stay closed.
-        (returned, buffers), tensors, sizes = emptied((opened(results, objects=bool(path)), replaced))
+        (returned, buffers), tensors, sizes = with_slots((opened(results, objects=bool(path)), replaced))
         notes.calls[f"{key}<"] = Noted(path, call, module, keywords=buffers, results=returned)
         notes.marks.append(markers.mark(f"{key}<", tensors, sizes))
         return results
@@ -216,7 +216,7 @@ def _layer(
         key = f"{notes.prefix}{path}#{notes.next_call(path)}"
         args, kwargs, packed = unpacked_arguments(module, args, kwargs)
         lengths = {} if packed is None else {"lengths": packed.lengths}  # an extra argument of the twin
-        (arguments, keywords), tensors, sizes = emptied((args, {**kwargs, **lengths}))
+        (arguments, keywords), tensors, sizes = with_slots((args, {**kwargs, **lengths}))
         numbers = notes.origins.of_layer(sys._getframe(), arguments, keywords)
         noted = Noted(path, 0, module, arguments, keywords, numbers=numbers)
 
@@ -227,7 +227,7 @@ def _layer(
                 filled = pytree.tree_map(lambda leaf: next(numbered) if isinstance(leaf, torch.Tensor) else leaf, call)
 
                 def outputs_in(other_mode: bool) -> tuple[Any, list[torch.Tensor]]:
-                    tree, outputs, _ = emptied(shapes_of(module, forward, hooks, *filled, other_mode=other_mode))
+                    tree, outputs, _ = with_slots(shapes_of(module, forward, hooks, *filled, other_mode=other_mode))
                     return tree, [output.clone() for output in outputs]
 
                 with notes.within_layer():

@@ -20,7 +20,7 @@ def in_double(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | Non
     import torch
     from torch.utils import _pytree as pytree
 
-    wide = copied(module, lambda tensor: in_float64(_near(tensor)))
+    wide = copied(module, lambda tensor: in_float64(_on_cpu(tensor)))
     inputs = pytree.tree_map(in_float64, (args, kwargs))
     try:
         with default_dtype("float64"):
@@ -57,7 +57,7 @@ def _results(module: Any, args: Any, kwargs: Any, *, training: bool) -> Any:
 
     with torch.no_grad():
         if not is_on_meta(module):
-            return copied(module, _near).train(training)(*args, **kwargs)
+            return copied(module, _on_cpu).train(training)(*args, **kwargs)
         run = ShapeRuns(module, training=training)
         return run(*run.inputs(args, kwargs))
 
@@ -91,14 +91,14 @@ def without_numbers(tensor: Any, *, double: bool) -> Any:
     import torch
 
     if not isinstance(tensor, torch.nn.Parameter) or tensor.is_meta:
-        return in_float64(_near(tensor)) if double else tensor.detach().clone()
+        return in_float64(_on_cpu(tensor)) if double else tensor.detach().clone()
     if not double:
         return torch.empty_like(tensor)
     dtype = torch.complex128 if tensor.is_complex() else torch.float64 if tensor.is_floating_point() else tensor.dtype
     return torch.empty_like(tensor, dtype=dtype, device="cpu")
 
 
-def _near(tensor: Any) -> Any:
+def _on_cpu(tensor: Any) -> Any:
     """Move a tensor to the CPU, unless it is on the meta device."""
     return tensor if tensor.is_meta else tensor.cpu()
 

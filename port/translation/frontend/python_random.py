@@ -74,7 +74,7 @@ def check_random_source(
         NoPair: the results depend on them; names the line that draws.
     """
     with same_numbers_afterwards():
-        first, *others = [run(_seeded(fresh(), *seeds)) for seeds in _telling_seeds()]
+        first, *others = [run(_seeded(fresh(), *seeds)) for seeds in _revealing_seeds()]
         if all(len(each) == len(first) and all(map(same, first, each)) for each in others):
             return
         with _lines_that_draw() as lines:
@@ -99,7 +99,7 @@ def _seeded(module: Any, pythons: int, numpys: int) -> Any:
 
 
 @cache
-def _telling_seeds() -> tuple[tuple[int, int], ...]:
+def _revealing_seeds() -> tuple[tuple[int, int], ...]:
     """Return pairs of seeds, for Python and numpy: four plain ones, and ones whose early draws are near 0 or near 1.
 
     A step that is skipped once in a hundred times is skipped under one of them, and taken under another.

@@ -47,7 +47,7 @@ def is_without_gradient(node: Any) -> bool:
 
 
 @contextmanager
-def whole_stacks() -> Iterator[None]:
+def full_stack_traces() -> Iterator[None]:
     """Keep all of the user's frames in traced nodes, within the context; by default torch.fx keeps only ``forward``.
 
     The frames also record whether gradients were off, which an exported graph does not.

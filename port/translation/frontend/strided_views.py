@@ -39,8 +39,8 @@ def _is_diagonal(node: Node) -> bool:
         return False
     if node.kwargs or len(node.args) < first + 2:
         return False
-    size, stride = (list(map(_worth, one)) for one in node.args[first : first + 2])  # type: ignore[arg-type]
-    offset = _worth(node.args[first + 2]) if len(node.args) > first + 2 else None
+    size, stride = (list(map(_value_of, one)) for one in node.args[first : first + 2])  # type: ignore[arg-type]
+    offset = _value_of(node.args[first + 2]) if len(node.args) > first + 2 else None
     if len(size) != 1:
         return False
     rows, columns = matrix.shape
@@ -51,7 +51,7 @@ def _is_diagonal(node: Node) -> bool:
     )
 
 
-def _worth(argument: Any) -> Any:
+def _value_of(argument: Any) -> Any:
     return argument.meta.get("val") if isinstance(argument, Node) else argument
 
 

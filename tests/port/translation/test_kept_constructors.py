@@ -18,7 +18,7 @@ from torchvision.models.resnet import BasicBlock, ResNet
 import port
 from port.errors import UsageError, WeightsMismatch
 from port.translation.folder import write_folder
-from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_seen
+from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_intercepted
 from port.translation.verify.proving import prove
 from tests.port.translation.kept_constructor_nets import (
     Branched,
@@ -172,7 +172,7 @@ def test_a_function_whose_calls_are_seen_does_the_same(function: Any) -> None:
         return shapes(made)
 
     definition = definition_of(function)
-    watched = with_calls_seen(function, called)
+    watched = with_calls_intercepted(function, called)
     assert definition is not None
     assert watched is not None
     assert run(watched) == run(function)

@@ -56,7 +56,7 @@ def constructed_by(model: ConfiguredModel, construct: Callable[[], Any]) -> Conf
     return made
 
 
-def fitted(model: ConfiguredModel, settings: Mapping[Setting, Any]) -> ConfiguredModel:
+def with_user_settings(model: ConfiguredModel, settings: Mapping[Setting, Any]) -> ConfiguredModel:
     """Move a model to the user's settings, with resized inputs where it does not accept them as they are.
 
     Args:

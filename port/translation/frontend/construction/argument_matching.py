@@ -163,7 +163,7 @@ class Matching:
 
     def _match_made(self, call: ast.Call, value: Any, cost: int) -> None:
         name = last_name(call.func)
-        function = self._meant(call.func)
+        function = self._called_function(call.func)
         if isinstance(value, torch.Tensor):
             self._match_tensor(name, call.args, value, cost)
         elif isinstance(function, FunctionType):  # its source is read; it is not called
@@ -225,7 +225,7 @@ class Matching:
             for candidate in found.get(name, ()):
                 self.match(argument, candidate.value, cost + candidate.cost + 1)
 
-    def _meant(self, function: ast.expr) -> Any:
+    def _called_function(self, function: ast.expr) -> Any:
         """Look up the function that an expression names: in the closure, the globals or the module; else `MISSING`."""
         code = self._function
         match function:

@@ -18,7 +18,7 @@ from torch.nn.utils import parametrize
 
 from port.translation.frontend.construction.arguments import TrackedArguments
 from port.translation.frontend.construction.draws import Draws, OpenDraw
-from port.translation.frontend.construction.python_functions import remembering
+from port.translation.frontend.construction.python_functions import keeping_origins
 from port.translation.frontend.construction.reconstruction import constructor_arguments
 from port.translation.frontend.construction.sizes import Sizes
 from port.translation.frontend.construction.tables import TableFormula, TableFormulas
@@ -73,7 +73,7 @@ def constructed(module: Any, construct: Callable[[], Any] | None = None) -> Cons
     users = {cls for cls in classes if not cls.__module__.startswith("torch.")}
     files = [sys.modules[name] for name in sorted({cls.__module__ for cls in users}) if name in sys.modules]
     try:
-        watching = recording.watching(classes, users), remembering(files, recording.note_range)
+        watching = recording.watching(classes, users), keeping_origins(files, recording.note_range)
         with reseeded(0), watching[0], watching[1], parameters_on_meta(), sizes, tables, draws:
             made = construct()
     except Exception:  # a constructor may reject a number that is not exactly an int or a float

@@ -77,15 +77,15 @@ def with_constructed_values(arguments: Mapping[str, Any], construct: Call) -> Ma
     values = arguments.values()
     if not any(map(_is_made, values)) or any(map(is_configuration, values)):
         return arguments  # a configuration is written as the fields that are read
-    watching = _Watching()
-    with reseeded(0), watching.calls():
+    watcher = _CallWatcher()
+    with reseeded(0), watcher.calls():
         made = construct()
-    of_root = watching.constructors.get(id(made))
+    of_root = watcher.constructors.get(id(made))
     if of_root is None:
         return arguments
     known = of_root[1]
-    watching.around.add(id(made))
-    return {name: watching.value(known[name]) if name in known else value for name, value in arguments.items()}
+    watcher.around.add(id(made))
+    return {name: watcher.value(known[name]) if name in known else value for name, value in arguments.items()}
 
 
 def _is_made(value: Any) -> bool:
@@ -100,7 +100,7 @@ def _is_made(value: Any) -> bool:
     return (hasattr(value, "__dict__") and not callable(value)) or isinstance(value, torch.nn.Module)
 
 
-class _Watching:
+class _CallWatcher:
     """Records the calls that make objects.
 
     Attributes:

@@ -19,7 +19,7 @@ import torch
 from port.translation.frontend.construction.arguments import TrackedArguments
 from port.translation.frontend.construction.constructed import is_alike
 from port.translation.frontend.construction.constructed_values import Call
-from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_seen
+from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_intercepted
 from port.translation.frontend.construction.replaced_functions import Replaced, put_in_place
 from port.translation.frontend.construction.sizes import Sizes
 from port.translation.frontend.construction.true_bools import with_true_bools
@@ -98,33 +98,33 @@ def construction_calls(
         replaced: class → the layer that replaces it after construction.
     """
     layers -= written
-    seeing = _Seeing(layers, written)
+    recorder = _CallRecorder(layers, written)
     sizes = Sizes()
     classes = {cls for each in module.modules() for cls in type(each).__mro__ if issubclass(cls, torch.nn.Module)}
     classes |= {base for cls in given for base in cls.__mro__ if issubclass(base, torch.nn.Module)}
     own = {cls for cls in classes - layers if is_own(cls)}
     try:
-        with reseeded(0), seeing.watching(own), parameters_on_meta(), sizes:
-            made = construct(seeing.call)
+        with reseeded(0), recorder.watching(own), parameters_on_meta(), sizes:
+            made = construct(recorder.call)
     except Exception:  # a constructor may reject a number that is not exactly an int or a float
         return None
     named = dict(made.named_modules(remove_duplicate=False))
     put_in_place(made, replaced or {})
-    if not is_alike(made, module) or id(made) not in seeing.of_own:
+    if not is_alike(made, module) or id(made) not in recorder.of_own:
         return None
     tensors = (*made.named_parameters(remove_duplicate=False), *made.named_buffers(remove_duplicate=False))
     return ConstructionCalls(
         named,
-        {path: seeing.given[id(each)] for path, each in named.items() if id(each) in seeing.given},
+        {path: recorder.given[id(each)] for path, each in named.items() if id(each) in recorder.given},
         {name: found for name, tensor in tensors if (found := sizes.of(tensor)) is not None},
-        {place: tuple(found) for place, found in seeing.calls.items()},
-        frozenset(seeing.reached),
-        seeing.of_own[id(made)],
-        seeing.numbers,
-        seeing.owners,
+        {place: tuple(found) for place, found in recorder.calls.items()},
+        frozenset(recorder.reached),
+        recorder.of_own[id(made)],
+        recorder.numbers,
+        recorder.owners,
         written,
-        tuple(each for each in seeing.given_modules if all(each is not held for held in named.values())),
-        {id(each): seeing.of_own[id(each)] for each in named.values() if id(each) in seeing.of_own},
+        tuple(each for each in recorder.given_modules if all(each is not held for held in named.values())),
+        {id(each): recorder.of_own[id(each)] for each in named.values() if id(each) in recorder.of_own},
         replaced or {},
     )
 
@@ -146,7 +146,7 @@ def is_own(cls: type) -> bool:
 
 
 @dataclass
-class _Seeing:
+class _CallRecorder:
     layers: frozenset[type]
     written: frozenset[type]
     calls: dict[Place, list[ConstructionCall]] = field(default_factory=lambda: defaultdict(list))
@@ -184,7 +184,7 @@ class _Seeing:
         return made
 
     def _constructor(self, construct: FunctionType) -> Callable[..., None]:
-        seen = self._with_calls_seen(construct) or construct
+        seen = self._with_calls_intercepted(construct) or construct
         signature = inspect.signature(construct)
 
         def constructor(module: Any, *args: Any, **kwargs: Any) -> None:
@@ -214,9 +214,9 @@ class _Seeing:
 
         return constructor
 
-    def _with_calls_seen(self, function: FunctionType) -> FunctionType | None:
+    def _with_calls_intercepted(self, function: FunctionType) -> FunctionType | None:
         if function not in self._seen:
-            self._seen[function] = with_calls_seen(function, partial(self._called, function))
+            self._seen[function] = with_calls_intercepted(function, partial(self._called, function))
             definition = definition_of(function)
             for number, node in enumerate(calls_of(definition) if definition is not None else ()):
                 self._texts[function, number] = node
@@ -248,9 +248,9 @@ class _Seeing:
         """Wrap a user's function so that its calls are recorded too; return anything else unchanged."""
         match called:
             case FunctionType() if _is_of_a_package(called):
-                return self._with_calls_seen(called) or called
+                return self._with_calls_intercepted(called) or called
             case MethodType(__func__=FunctionType() as function, __self__=owner) if _is_of_a_package(function):
-                seen = self._with_calls_seen(function)
+                seen = self._with_calls_intercepted(function)
                 return called if seen is None else MethodType(seen, owner)
             case partial(func=FunctionType() as function):
                 return partial(self._watched(function), *called.args, **called.keywords)

@@ -45,7 +45,7 @@ def _is_super(node: ast.Call) -> bool:
     return isinstance(node.func, ast.Name) and node.func.id == "super"
 
 
-def with_calls_seen(function: FunctionType, called: Callable[..., Any]) -> FunctionType | None:
+def with_calls_intercepted(function: FunctionType, called: Callable[..., Any]) -> FunctionType | None:
     """Recompile a function so that every call in it goes through ``called``; None where it has no usable source.
 
     Args:

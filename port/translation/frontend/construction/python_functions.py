@@ -15,7 +15,7 @@ import torch
 from port.translation.ir.origin_numbers import OriginFloat, OriginInt, origin_of, worked_out
 
 
-class _Remembering(type):
+class _KeepsOrigin(type):
     """Metaclass of a stand-in for a built-in class that keeps the origin of a number it converts."""
 
     own: type
@@ -41,15 +41,15 @@ class _Remembering(type):
         return getattr(cls.own, name)
 
 
-class _Int(metaclass=_Remembering):
+class _Int(metaclass=_KeepsOrigin):
     own = int
 
 
-class _Float(metaclass=_Remembering):
+class _Float(metaclass=_KeepsOrigin):
     own = float
 
 
-class _Sized(_Remembering):
+class _Sized(_KeepsOrigin):
     """Metaclass of a stand-in for ``torch.Tensor``, whose call with lengths no torch function mode sees."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -96,7 +96,7 @@ _CHOOSING = {function.__name__: _of_several(function) for function in (max, min)
 
 
 @contextmanager
-def remembering(modules: Iterable[ModuleType], note_range: Callable[[int], Any]) -> Iterator[None]:
+def keeping_origins(modules: Iterable[ModuleType], note_range: Callable[[int], Any]) -> Iterator[None]:
     """Replace functions in some Python modules by ones that keep origins, within the context.
 
     Args:

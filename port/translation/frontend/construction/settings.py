@@ -46,11 +46,11 @@ class ConfiguredModel:
 
     def construct(self) -> Any:
         """Construct the model at these settings, replacements included."""
-        made = self.as_its_class_makes_it()
+        made = self.construct_without_replacements()
         put_in_place(made, self.replaced)
         return made
 
-    def as_its_class_makes_it(self, call: Call | None = None) -> Any:
+    def construct_without_replacements(self, call: Call | None = None) -> Any:
         """Construct the model at these settings, without replacements.
 
         Args:
@@ -74,7 +74,7 @@ def configured_model(construction: Construction, module: Any, calls: Iterable[Gi
     found = ConfiguredModel(type(module), construction.arguments[""], tuple(calls))
     try:
         with reseeded(0):
-            made = constructed_on_meta(found.as_its_class_makes_it)()
+            made = constructed_on_meta(found.construct_without_replacements)()
     except Exception:  # the constructor may read a file, say
         return None
     found = replace(found, replaced=replaced_functions(made, module))

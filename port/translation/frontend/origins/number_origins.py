@@ -253,7 +253,7 @@ class NumberOrigins:
         # A tensor in user code needs nothing else, and following how it was computed may take long.
         if binding is None or (isinstance(value, torch.Tensor) and is_users(here.file.name)):
             return Resolved(value)
-        return self._bound(binding, point).seen_as(value)
+        return self._bound(binding, point).observed_as(value)
 
     def _bound(self, binding: Binding, point: ProgramPoint) -> Resolved:
         match binding:
@@ -300,7 +300,7 @@ class NumberOrigins:
         outer = None if here.frame.f_back is None else self.files.point(here.frame.f_back)
         if outer is None or outer.node is not here.scope:
             return Resolved(value)
-        return self.variable(name, outer).seen_as(value)
+        return self.variable(name, outer).observed_as(value)
 
     def _global_literal(self, name: str, value: Any, here: Executing) -> LiteralAt | None:
         """Return the origin of a global constant, if exactly one statement assigns it a literal."""

@@ -57,13 +57,13 @@ class Resolved:
         items = (*(self.items or ()), *self.last, *(self.named or {}).values())
         return self.origin is not None or self.shape is not None or any(item.has_origin for item in items)
 
-    def seen_as(self, value: Any) -> Resolved:
+    def observed_as(self, value: Any) -> Resolved:
         """Combine with a value that was observed; only the value is kept where the two disagree."""
         if value is MISSING or self.value is value:
             return self
         if self.last and isinstance(value, tuple | list) and len(value) >= len(self.last):
             before = tuple(map(Resolved, value[: -len(self.last)]))
-            return Resolved(value, items=(*before, *self.last)).seen_as(list(value))
+            return Resolved(value, items=(*before, *self.last)).observed_as(list(value))
         if self.value is MISSING and self.items is None:
             return replace(self, value=value)
         if is_same(self.value, value) and type(self.value) is type(value):
@@ -71,7 +71,7 @@ class Resolved:
         items = self.each_item()
         if items is None or not isinstance(value, tuple | list) or len(items) != len(value):
             return Resolved(value)
-        return Resolved(value, items=tuple(item.seen_as(now) for item, now in zip(items, value, strict=True)))
+        return Resolved(value, items=tuple(item.observed_as(now) for item, now in zip(items, value, strict=True)))
 
     def each_item(self) -> tuple[Resolved, ...] | None:
         """Return the resolved items of a tuple or list; None where their number is not known."""

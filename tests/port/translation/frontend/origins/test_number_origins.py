@@ -42,7 +42,7 @@ class Net(nn.Module):
         origins = NumberOrigins(self)
         point = origins.files.point(sys._getframe(1))
         assert point is not None and isinstance(point.node, ast.Call)
-        found = origins.resolve(point.node.args[0], point).seen_as(value)
+        found = origins.resolve(point.node.args[0], point).observed_as(value)
         items = [found] if not isinstance(value, tuple | list) else (found.each_item() or ())
         texts = []
         for item, given in zip(items, value if isinstance(value, tuple | list) else [value], strict=False):
