@@ -314,7 +314,7 @@ def test_a_proof_that_fails_is_said_first(
     from port.translation import verify, writing
 
     rows = (verify.Compared("outputs in training", 0.5, 1e-9, "output 0", 1),)
-    monkeypatch.setattr(writing, "proved", lambda *_, **__: verify.Proof(rows))
+    monkeypatch.setattr(writing, "prove_cases", lambda *_, **__: verify.Proof(rows))
     assert run("translated_models:Net", "--input", "2,2,3,3", "-o", str(tmp_path / "wrong")) == 1
     assert capsys.readouterr().out.startswith("The two sides differ: what was written is not the same model.")
     report = (tmp_path / "wrong" / "report.md").read_text("utf-8")
