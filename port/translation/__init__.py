@@ -1,4 +1,4 @@
-"""A torch.nn.Module as the Flax NNX source that a person would have written, with its weights, mapping and proof."""
+"""Translate a torch.nn.Module to readable Flax NNX source, with its weights, mapping and proof."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from port.translation.result import Translation
     from port.translation.translating import translate
 
-# What a written module draws is read on torch's side too, which needs no jax; the translator needs both.
+# Imported lazily: `draw_layouts` is also used on torch's side, which needs no jax; the translator needs both.
 _HOMES = {
     "Translation": "port.translation.result",
     "draw_layouts": "port.translation.artifact.metadata",

@@ -1,4 +1,4 @@
-"""A translation put together: the source, the mapping, the weights and the calling convention of a program."""
+"""Assemble a translation from a program: source, mapping, weights and calling convention."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from port.translation.codegen.emit import imports_of, render
 from port.translation.codegen.packages import WrittenPackage, distributed
 from port.translation.codegen.packages.original_files import original_definitions
 from port.translation.free_dimensions import (
-    ends,
+    length_limits,
 )
 from port.translation.frontend.conditions import conditions
 from port.translation.frontend.input_lengths import InputLengths
@@ -34,7 +34,7 @@ from port.translation.ir.layout import Drawn, Layout, torchs
 from port.translation.ir.lowered import Assignment, LoweredGraph, Scan, each_lowered
 from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.ir.symbolic_lengths import shapes_of
-from port.translation.programs import Programmed
+from port.translation.programs import ModelProgram
 from port.translation.result import Translation
 from port.translation.structure.cases import constants_of
 from port.translation.structure.held_tensors import of_all_cases
@@ -46,29 +46,32 @@ from port.weights.torch_arrays import as_numpy
 
 
 def assembled(
-    said: Programmed,
+    base: ModelProgram,
     *,
     name: str | None = None,
     remat: Remat = NO_REMAT,
     stacks: Collection[LayerStack] = (),
     axes: LogicalAxes = NO_AXES,
 ) -> tuple[Translation, Callable[..., str]]:
-    """A translation whose source checks none of its inputs, and what writes the source with ``checks``.
+    """Assemble the translation of a model, without checks of its inputs.
 
     Args:
-        said: the model.
-        name: of the file that the source is for; by default the class's, in lower case.
-        remat: whose activations are computed again.
-        stacks: the lists of layers that are one stack each, which the source scans.
-        axes: the logical axes of its parameters.
+        base: the model's program.
+        name: the name of the file that will hold the source; by default the class's, in lower case.
+        remat: the classes whose activations are recomputed in the backward pass.
+        stacks: the lists of layers that the source scans as one stack each.
+        axes: the logical axes of the parameters.
+
+    Returns:
+        The translation, and a function that renders the source with given ``checks``.
 
     Raises:
-        CannotScan: one of them that cannot be; says why.
+        CannotScan: a list cannot be a stack; says why.
     """
-    captured, initial = said.captured, said.initial
-    lists = lists_of(said.program, stacks)
-    program = with_stacks(said.program, stacks)
-    cases = [case.runs for case in said.cases]
+    captured, initial = base.captured, base.initial
+    lists = lists_of(base.program, stacks)
+    program = with_stacks(base.program, stacks)
+    cases = [case.runs for case in base.cases]
     file = name or _file_name(captured)
     checkpointed = checkpointed_classes(program, remat.classes)
     source = partial(
@@ -114,16 +117,16 @@ def assembled(
         untaken=tuple(map(str, program.untaken)),
         originals=original_definitions(program),
     )
-    others = tuple(_as_called(made, said, number) for number in range(1, len(cases)))
+    others = tuple(_as_called(made, base, number) for number in range(1, len(cases)))
     return replace(made, others=others), source
 
 
-def _as_called(made: Translation, said: Programmed, number: int) -> Translation:
-    """A translation as another example call has it."""
-    captured = said.cases[number]
+def _as_called(made: Translation, base: ModelProgram, number: int) -> Translation:
+    """Return the translation with the calling convention of another example call."""
+    captured = base.cases[number]
     return replace(
         made,
-        boundary=_boundary(said.program, number, captured.runs),
+        boundary=_boundary(base.program, number, captured.runs),
         lengths=_lengths(captured),
         draws=_draws(captured),
         mixed=_is_mixed(captured),
@@ -140,12 +143,12 @@ def _is_mixed(captured: BothRuns) -> bool:
 
 
 def packaged(made: Translation, captured: BothRuns, *, name: str | None = None) -> WrittenPackage:
-    """The source of a translation as a package.
+    """Distribute the source of a translation over the files of a package.
 
     Args:
-        made: of the model.
-        captured: the model.
-        name: of the file that the source is for, as in `assembled`.
+        made: the translation.
+        captured: the model's runs.
+        name: the name of the source file, as in `assembled`.
     """
     file = name or _file_name(captured)
     return distributed(made.source, made.originals, root=made.name, name=file, title=_title(captured))
@@ -160,21 +163,21 @@ def _title(captured: BothRuns) -> str:
 
 
 def _lengths(captured: BothRuns) -> InputLengths:
-    """What the captured runs say of the lengths of the inputs."""
+    """Return the input lengths that the captured runs accept, with their conditions."""
     graph = captured.runs[True].graph
     lengths = InputLengths(shapes_of(graph), unguarded=graph.unguarded)
     guards = [guard for each in captured.graphs.values() for guard in each.guards]
-    guards += ends(captured, lengths.shapes)
+    guards += length_limits(captured, lengths.shapes)
     return replace(lengths, conditions=conditions(guards, lengths, lengths.of(captured.args, captured.kwargs)))
 
 
 def _boundary(program: Program, number: int, runs: Runs) -> Boundary:
-    """What goes into the written module in an example call, and comes out of it."""
+    """Return the calling convention of the written module in one example call."""
     root, lowered = program.classes[-1], runs[True]
     options = program.options.get("", {})
     enter = next(step for step in lowered.graph.steps if isinstance(step, ScopeEnter))
-    given = enter.arguments.items()
-    taken = {name: tuple(lowered.layouts[value] for value in each_value(tree)) for name, tree in given}
+    arguments = enter.arguments.items()
+    taken = {name: tuple(lowered.layouts[value] for value in each_value(tree)) for name, tree in arguments}
     return Boundary(
         inspect.signature(program.tree.root.forward),
         tuple(root.body.parameters if root.body else ()),
@@ -187,7 +190,7 @@ def _boundary(program: Program, number: int, runs: Runs) -> Boundary:
 
 
 def _transposes(lowered: LoweredGraph) -> int:
-    """How many steps only move axes; one that nothing reads is not written, and not counted."""
+    """Count the steps that only permute axes, without those whose result is unused."""
     read = {name for expression in lowered.written.values() for name in values_in(expression)}
     count = 0
     for step in reversed(list(each_lowered(lowered.steps))):
@@ -217,7 +220,7 @@ def _outputs(lowered: LoweredGraph) -> Any:
 
 @dataclass(frozen=True)
 class _Weights:
-    """The original's tensors in the written module: where each goes, and what it holds there."""
+    """The original's tensors in the written module: their mapping and their values."""
 
     mapping: Mapping
     values: dict[str, np.ndarray]
@@ -225,7 +228,7 @@ class _Weights:
 
 
 def _weights(runs: Sequence[LoweredGraph], program: Program, lists: Sequence[LayerList]) -> _Weights:
-    """The original's tensors in the written module, of whose lists some are stacks."""
+    """Collect the original's tensors in the written module, stacked where lists are."""
     tree = program.tree
     mapping, hidden = mapping_of(runs, program)
     mapping = stacked_mapping(mapping, lists)
@@ -248,7 +251,7 @@ def _weights(runs: Sequence[LoweredGraph], program: Program, lists: Sequence[Lay
 
 
 def without_prefix(mapping: Mapping, prefix: str) -> Mapping:
-    """A mapping whose sources have lost what stands before their names."""
+    """Return a mapping with a prefix removed from the names of its sources."""
     return Mapping(
         tuple(
             replace(entry, sources=tuple(source.removeprefix(prefix) for source in entry.sources))
@@ -258,5 +261,5 @@ def without_prefix(mapping: Mapping, prefix: str) -> Mapping:
 
 
 def _is_single(value: Any) -> bool:
-    """Whether the model's own code computes it in float32, whatever the model's precision is."""
+    """Whether a value has a precision below float64 in a float64 capture: the code fixes it."""
     return value.dtype in SINGLE

@@ -1,4 +1,4 @@
-"""What a translation would need: every layer and operator of a model's run, and whether a pair speaks of it."""
+"""Audit a model: every layer and operator in its run, and whether it has a pair."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Audited:
-    """One kind of layer, or one operator.
+    """A kind of layer, or an operator, in a model's run.
 
     Attributes:
         kind: ``"layer"`` or ``"operator"``.
-        name: torch's.
-        twin: Flax's class, of a layer that has a pair.
-        count: how often it stands in the run.
-        why: empty if all of it can be written; else why not.
-        places: where, in the original: of what cannot be written, if there is any, else all.
+        name: torch's name.
+        twin: the Flax class of a layer that has a pair; else empty.
+        count: how often it occurs in the run.
+        why: why it cannot be written; empty if it can.
+        places: its locations in the original; if some cannot be written, only those.
     """
 
     kind: str
@@ -43,18 +43,19 @@ class Audited:
 
     @property
     def is_known(self) -> bool:
+        """Whether it can be written."""
         return not self.why
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What a model is made of, what is unknown first."""
+    """The layers and operators of a model, those that cannot be written first."""
 
     rows: tuple[Audited, ...]
 
     @property
     def unknown(self) -> tuple[Audited, ...]:
-        """What would have to be written by hand."""
+        """The rows that would have to be written by hand."""
         return tuple(row for row in self.rows if not row.is_known)
 
 
@@ -62,23 +63,23 @@ class Audit:
 def audit(
     module: torch.nn.Module, args: Any = (), kwargs: dict[str, Any] | None = None, *, static: bool = False
 ) -> Audit:
-    """Run a model once, and say of each layer and operator whether it can be written in JAX; nothing is written.
+    """Run a model once, and report for each layer and operator whether it can be written in JAX; write nothing.
 
     Args:
-        module: of PyTorch.
+        module: a PyTorch module.
         args: example inputs: one tensor, or the tuple of positional arguments.
-        kwargs: those given by name.
-        static: as for `port.translate`.
+        kwargs: keyword arguments.
+        static: as in `port.translate`.
 
     Raises:
-        UsageError: no module, or inputs that it does not take.
-        NoPair: a module that torch.export cannot capture; says where and what to do.
+        UsageError: not a module, or it does not take its inputs.
+        NoPair: torch.export cannot capture the module; says where and what to do.
     """
     run = partial(both_runs, module, args, kwargs)
     captured = run(free=()) if static else captured_with_free_lengths(run)
     found: dict[tuple[str, str], list[SourceLocation | None]] = {}
     twins: dict[tuple[str, str], str] = {}
-    for graph in captured.graphs.values():  # what stands in one mode alone counts, too
+    for graph in captured.graphs.values():  # including what only one mode runs
         for key, places in _of(graph, twins).items():
             found[key] = max(found.get(key, []), places, key=len)
     unwritten = list(dict.fromkeys(item for run in captured.runs.values() for item in run.unwritten))
@@ -93,7 +94,7 @@ def audit(
 
 
 def _of(graph: Graph, twins: dict[tuple[str, str], str]) -> dict[tuple[str, str], list[SourceLocation | None]]:
-    """The places of each kind of layer and of each operator; Flax's twins of the layers are added to ``twins``."""
+    """Return the locations of each kind of layer and each operator, and add the layers' Flax twins to ``twins``."""
     found: dict[tuple[str, str], list[SourceLocation | None]] = defaultdict(list)
     for step in each_step(graph.steps):
         match step:
@@ -108,14 +109,14 @@ def _of(graph: Graph, twins: dict[tuple[str, str], str]) -> dict[tuple[str, str]
 
 
 def _is_of_sizes(name: str) -> bool:
-    """Arithmetic of lengths, which are numbers on both sides."""
+    """Whether an operator is arithmetic on lengths, which are numbers on both sides."""
     return name.startswith("aten.sym_") or (not name.startswith("aten.") and hasattr(operator, name.rpartition(".")[2]))
 
 
 def _twin(layer: Any) -> str:
     try:
         return name_of(twin_pair(layer).flax)
-    except Exception:  # a pair of a user's may say what it likes: the audit goes on
+    except Exception:  # a user's pair may raise anything; the audit continues
         return ""
 
 

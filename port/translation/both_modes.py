@@ -1,4 +1,4 @@
-"""A module's runs in evaluation and in training, captured and carried over to JAX: what is written, or counted."""
+"""Capture a module in evaluation and in training, and lower both runs to JAX."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from port.translation.frontend.input_lengths import InputLengths
 from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.frontend.long_formulas import LongLength
 from port.translation.frontend.meta_device import is_on_meta, on_meta
-from port.translation.frontend.output_sizes import in_spatial_sizes
+from port.translation.frontend.output_sizes import with_spatial_output_sizes
 from port.translation.frontend.python_random import generators_of, states
 from port.translation.frontend.single_layer import as_root
 from port.translation.frontend.trials import Trials
@@ -40,25 +40,25 @@ if TYPE_CHECKING:
     import torch
 
 Runs = dict[bool, LoweredGraph]
-"""By whether it is of training."""
+"""Mode (True for training) → its lowered graph."""
 
 
 @dataclass(frozen=True)
 class BothRuns:
-    """What came of a module's runs.
+    """A module's captured and lowered runs.
 
     Attributes:
-        module: what was given.
-        root: what was run: the module, or a model that holds it, where it is a layer alone.
+        module: the user's module.
+        root: the module that was run: the user's, or a model that wraps it if it is a single layer.
         args: its positional arguments.
-        kwargs: those by name.
+        kwargs: its keyword arguments.
         layers: paths of the layers kept whole → the torch layer.
         doubled: whether it was captured in float64.
-        graphs: by whether it is of training.
-        runs: the same in JAX's terms.
-        trials: runs of the root at other lengths.
-        free: the lengths that were asked to be left free.
-        layouts: of both runs.
+        graphs: mode (True for training) → captured graph.
+        runs: mode → lowered graph.
+        trials: trial runs of the root at other lengths.
+        free: the lengths that were to be left free.
+        layouts: the layouts of both runs' values.
     """
 
     module: torch.nn.Module
@@ -75,7 +75,7 @@ class BothRuns:
 
 
 def lowered_runs(graphs: Mapping[bool, Graph], root: torch.nn.Module, layouts: Layouts) -> Runs:
-    """Both graphs carried over to JAX, with their values' axes in an order that was found."""
+    """Lower both graphs to JAX, with the layouts that were assigned to their values."""
     return {t: after("lower", lower_graph(graph, root, layouts, training=t), training=t) for t, graph in graphs.items()}
 
 
@@ -88,20 +88,20 @@ def both_runs(
     remat: bool = False,
     check: bool = True,
 ) -> BothRuns:
-    """Run a module in both modes.
+    """Capture and lower a module in both modes.
 
     Args:
-        module: of PyTorch; it stays as it is.
+        module: a PyTorch module; left unchanged.
         args: example inputs: one tensor, or the tuple of positional arguments.
-        kwargs: those given by name.
-        free: the lengths to leave free; by default those that the original takes others for.
-        remat: whether calls are to be checkpointed: `nnx.remat` takes a module apart and puts it together again, so
-            that a loop around it has to take the module along.
-        check: whether a copy of the module is seen to compute the same, as whoever compares anything needs it.
+        kwargs: keyword arguments.
+        free: the lengths to leave free; by default all that can vary.
+        remat: whether calls will be checkpointed: `nnx.remat` splits a module and merges it again, so that a loop
+            around it has to carry the module.
+        check: whether to check that a copy of the module computes the same, which any comparison relies on.
 
     Raises:
-        UsageError: no module, or inputs that it does not take.
-        NoPair: a module that torch.export cannot capture; says where and what to do.
+        UsageError: not a module, or it does not take its inputs.
+        NoPair: torch.export cannot capture the module; says where and what to do.
     """
     import torch
 
@@ -131,12 +131,12 @@ def both_runs(
             if not free:
                 raise NoPair(f"{error}: it depends on the values of a tensor") from None
             fewer = [length for length in free if not error.axes & {*length.axes}]
-            # Where no input has such a length, none stays free.
+            # If no input axis is to blame, fix all lengths.
             free = fewer if len(fewer) < len(free) else []
     passes: dict[str, Callable[[Graph], Graph]] = {
         "remove-identities": without_identities,
         "needless-expands": without_needless_expands,
-        "output-sizes": partial(in_spatial_sizes, root),
+        "output-sizes": partial(with_spatial_output_sizes, root),
         "canonical-names": partial(with_canonical_names, root, layers),
         **({"stateful-loops": stateful_loops} if remat else {}),
     }

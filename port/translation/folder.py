@@ -1,4 +1,4 @@
-"""A translation as a folder: source, weights, mapping, the test that proves it again, and the report."""
+"""Write a translation to a folder: source, weights, mapping, the test that proves it again, and the report."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from port.weights.whole import whole
 
 @dataclass(frozen=True)
 class Original:
-    """How the original is had again, for the test that is written.
+    """How the generated test rebuilds the original.
 
     Attributes:
-        target: ``package.module:name`` of the class or the function that gives it, or of the module itself.
-        arguments: what it is built with, as `port.named.spelled_arguments` gives it; None where the target is the
-            module itself.
-        shapes: of example inputs, as `port.translation.frontend.example_inputs.drawn` takes them.
-        inputs: in their place, ``package.module:name`` of the callable that gives them.
-        submodule: path of the part that was translated.
+        target: ``package.module:name`` of the class or function that makes it, or of the module itself.
+        arguments: its arguments, as `port.named.spelled_arguments` returns them; None where the target is the module
+            itself.
+        shapes: the shapes of example inputs, as `port.translation.frontend.example_inputs.drawn` takes them.
+        inputs: instead of shapes, ``package.module:name`` of the callable that returns the inputs.
+        submodule: the path of the part that was translated.
     """
 
     target: str
@@ -47,10 +47,10 @@ class Original:
 
 
 def file_name(wanted: str) -> str:
-    """A name for the written module that hides no other module: ``resnet18``, or ``net_flax`` where there is a ``net``.
+    """Return a module name that hides no other module: ``resnet18``, or ``net_flax`` where there is a ``net``.
 
     Args:
-        wanted: what the original is called.
+        wanted: the original's name.
     """
     name = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in wanted).strip("_").lower()
     name = name or "model"
@@ -59,16 +59,16 @@ def file_name(wanted: str) -> str:
 
 
 def check_name(name: str) -> str:
-    """A name that a person gave.
+    """Check a module name that the user chose, and return it.
 
     Raises:
-        UsageError: it is none that ``import`` takes, or another module has it.
+        UsageError: it cannot be imported, or another module has that name.
     """
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise UsageError(f"the written file is imported by its name, and Python has no name {name!r}")
+        raise UsageError(f"the written file is imported by its name, and {name!r} is not a valid name in Python")
     if _hides(name):
         raise UsageError(
-            f"the written file would hide another module named {name}, wherever its folder is on Python's path: give "
+            f"the written file would hide another module named {name} wherever its folder is on Python's path: choose "
             "another name"
         )
     return name
@@ -84,29 +84,31 @@ def _hides(name: str) -> bool:
 
 
 def check_folder(folder: Path) -> None:
-    """See that a folder can be written, before the work for it is done.
+    """Check that a folder can be written, before the work for it is done.
 
     Raises:
         FolderExists: there is something of this name.
     """
     if os.path.lexists(folder):
-        raise FolderExists(f"{folder} is there already: give another folder (-o), or take that one away")
+        raise FolderExists(f"{folder} is there already: choose another folder (-o), or remove that one")
 
 
 def check_package_folder(folder: Path) -> None:
-    """See that a folder can be written as a package, which is imported by its name.
+    """Check that a folder can be written as a package, which is imported by its name.
 
     Raises:
         FolderExists: there is something of this name.
-        UsageError: it has none that ``import`` takes, or would hide another module.
+        UsageError: its name cannot be imported, or would hide another module.
     """
     check_folder(folder)
     folder = folder.absolute()
     if not folder.name.isidentifier() or keyword.iskeyword(folder.name):
-        raise UsageError(f"a package is imported by its folder's name, and Python has no name {folder.name!r}")
+        raise UsageError(
+            f"a package is imported by its folder's name, and {folder.name!r} is not a valid name in Python"
+        )
     if folder.parent in {Path(path).absolute() for path in sys.path} and _hides(folder.name):
         raise UsageError(
-            f"the package {folder} would hide another module named {folder.name}: give another folder (-o)"
+            f"the package {folder} would hide another module named {folder.name}: choose another folder (-o)"
         )
 
 
@@ -119,24 +121,24 @@ def write_folder(
     report: str = "",
     generates: bool = False,
 ) -> list[Path]:
-    """Write a translation; the folder is there whole, or not at all.
+    """Write a translation to a new folder, completely or not at all.
 
     Args:
         translation: made with this ``name``, under which its ``load`` looks for the weights.
-        folder: a new one.
-        name: of the written module: NAME.py, NAME.safetensors, NAME.mapping.toml, test_NAME.py; and
-            NAME.tables.safetensors, where a new module starts with tables. Of a module on the meta device neither
-            weights nor test. In place of NAME.py, the files of a translation's package.
-        original: how the original is built again; without it no test is written.
+        folder: the folder, which must not exist.
+        name: the name of the written module: NAME.py, NAME.safetensors, NAME.mapping.toml, test_NAME.py, and
+            NAME.tables.safetensors if a new module starts with tables. A module on the meta device gets neither weights
+            nor test. A package's files replace NAME.py.
+        original: how the generated test rebuilds the original; without it no test is written.
         report: the text of report.md; without it none is written.
-        generates: whether generate.py is written: of a language model with caches.
+        generates: whether to write generate.py, for a language model with caches.
 
     Returns:
-        the files.
+        The files, sorted.
 
     Raises:
         FolderExists: there is something of this name.
-        BrokenWeights: it cannot be written there.
+        BrokenWeights: the folder cannot be written.
     """
     folder = Path(folder)
     check_folder(folder) if translation.package is None else check_package_folder(folder)
@@ -162,7 +164,7 @@ def write_folder(
 
 
 def generation_source(name: str, translation: Translation) -> str:
-    """The source of generate.py: how the written model goes on with a text."""
+    """Return the source of generate.py, which continues a text with the written model."""
     text = _template("generate.py.jinja").render(
         name=name,
         model=translation.name,
@@ -173,7 +175,7 @@ def generation_source(name: str, translation: Translation) -> str:
 
 
 def test_source(name: str, original: Original, *, package: bool = False) -> str:
-    """The source of the test that proves a written module again, or the package that it stands in."""
+    """Return the source of the test that proves a written module, or its package, again."""
     imports: list[str] = []
     call = None if original.arguments is None else _called(original.arguments, imports)
     text = _template("proof_again.py.jinja").render(
@@ -188,11 +190,11 @@ def test_source(name: str, original: Original, *, package: bool = False) -> str:
     return formatted(text)
 
 
-test_source.__test__ = False  # type: ignore[attr-defined]  # no test of pytest's
+test_source.__test__ = False  # type: ignore[attr-defined]  # pytest must not collect it
 
 
 def _imported(reference: str, alias: str) -> dict[str, str]:
-    """``pkg.mod:Outer.Inner`` as an import under a name that nothing else has, and the expression for it."""
+    """Return an import of ``pkg.mod:Outer.Inner`` under an alias, and the expression for it."""
     module, _, attributes = reference.partition(":")
     first, dot, inner = attributes.partition(".")
     name = f"{alias}_holder" if dot else alias
@@ -200,7 +202,7 @@ def _imported(reference: str, alias: str) -> dict[str, str]:
 
 
 def _called(arguments: Any, imports: list[str]) -> str:
-    """The brackets of a call with arguments as they were spelled; what they name is added to the imports."""
+    """Return the parenthesised arguments of a call, and add what they name to the imports."""
     if isinstance(arguments, str):
         named = _written(arguments, imports)
         return f"(**{named}() if callable({named}) else {named})"
@@ -210,7 +212,7 @@ def _called(arguments: Any, imports: list[str]) -> str:
 
 
 def _written(value: Any, imports: list[str]) -> str:
-    """The source of an argument."""
+    """Return the source of an argument, and add what it names to the imports."""
     match value:
         case str() if value.startswith(SIGN):
             imported = _imported(value.removeprefix(SIGN), f"given{len(imports) + 1}")

@@ -1,4 +1,4 @@
-"""Which lengths stay free in what is written: those that the original takes others for, but for a few."""
+"""Decide which lengths stay free in the source: those that can vary, with a few exceptions."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from port.translation.ir.graph import Size
 from port.translation.ir.symbolic_lengths import UNSAID, axes_of, shapes_of, words_in
 
 Run = Callable[..., BothRuns]
-"""`both_runs` of a module on its example inputs, but for ``free``."""
+"""`both_runs` of a module on its example inputs, with only ``free`` left to choose."""
 
 
 def captured_with_free_lengths(run: Run) -> BothRuns:
-    """The runs with as many lengths free as can be written well."""
+    """Capture runs with as many lengths free as can be written well."""
     return _fewest_unwritten(_without_pinned(run(free=None), run), run)
 
 
 def _without_pinned(captured: BothRuns, run: Run) -> BothRuns:
-    """The same with the lengths of a flattened image fixed.
+    """Capture again with the lengths of a flattened image fixed.
 
-    A linear layer behind a flatten pins the image's size but for what strides round off, and 33 pixels where there were
-    32 are nothing that a caller asks for. With numbers the flatten's order goes into the layer's kernel; with lengths
-    that are free a transpose would have to stand before it.
+    A linear layer after a flatten determines the image's size, up to what strides round off; no caller needs 33 pixels
+    instead of 32. With fixed lengths the flatten's order is folded into the layer's kernel; with free lengths the
+    source would need a transpose before it.
     """
     graphs = captured.graphs.values()
     axes: set[Axis] = set()
@@ -36,18 +36,18 @@ def _without_pinned(captured: BothRuns, run: Run) -> BothRuns:
         example = InputLengths(shapes_of(graph)).of(captured.args, captured.kwargs)
         for guard in graph.guards:
             axes |= {axis for name in pinned(guard, example) for axis in axes_of(name, graph)}
-    return run(free=_but(captured.free, axes)) if axes else captured
+    return run(free=_without_axes(captured.free, axes)) if axes else captured
 
 
 def pinned(guard: str, example: Lengths) -> set[str]:
-    """The lengths that a guard fixes.
+    """Return the names of the lengths that a guard fixes.
 
-    It says that they come to a number, ``h // 4 * (w // 4) == 64``, or something of them that cannot be said. One that
-    holds at twice the lengths as well, as that halves are two, fixes none.
+    Such a guard equates a formula with a number, ``h // 4 * (w // 4) == 64``, or has no readable form. A guard that
+    also holds at twice the lengths fixes none.
 
     Args:
         guard: a condition.
-        example: the names that may stand in it, and their lengths.
+        example: the values of the lengths in the example.
     """
     if holds(guard, {name: 2 * size for name, size in example.items()}):
         return set()
@@ -55,7 +55,7 @@ def pinned(guard: str, example: Lengths) -> set[str]:
         case syntax.Call(syntax.Name(name), arguments) if name == UNSAID:
             return names_in(*arguments)
         case syntax.Compare(left, ("==",), (syntax.Const(int(number)),)):
-            # An image of one pixel is where a whole pooling ends, at the example's size: no layer's number.
+            # A result of one pixel comes from pooling at the example's size, not from a layer's number of features.
             remainders = (node for node in syntax.walk(left) if isinstance(node, syntax.BinOp) and node.op == "%")
             if number != 1 and not any(remainders):
                 return names_in(left) - {"max", "min", "int"}
@@ -63,7 +63,7 @@ def pinned(guard: str, example: Lengths) -> set[str]:
 
 
 def _fewest_unwritten(captured: BothRuns, run: Run) -> BothRuns:
-    """The same with lengths fixed, if some operator has an expression in numbers alone."""
+    """Capture again with lengths fixed, if that makes more operators expressible."""
 
     def unwritten(runs: BothRuns) -> int:
         return sum(len(lowered.unwritten) for lowered in runs.runs.values())
@@ -76,26 +76,26 @@ def _fewest_unwritten(captured: BothRuns, run: Run) -> BothRuns:
     return captured
 
 
-def without(captured: BothRuns, formula: Size, run: Run) -> BothRuns | None:
-    """The same with all lengths fixed that stand in a formula; None if none of them is free."""
-    left = _but(captured.free, axes_of(formula, captured.graphs[True]))
+def with_formula_fixed(captured: BothRuns, formula: Size, run: Run) -> BothRuns | None:
+    """Capture again with the lengths in a formula fixed; None if none of them is free."""
+    left = _without_axes(captured.free, axes_of(formula, captured.graphs[True]))
     return run(free=left) if len(left) < len(captured.free) else None
 
 
 def with_fewer(captured: BothRuns, unguarded: Sequence[str], run: Run) -> BothRuns | None:
-    """The same with fewer lengths free: without those found again from several captures, the batch alone, none.
+    """Capture again with fewer lengths free: first without those generalised from several captures, then batch only.
 
     Args:
         captured: the runs.
-        unguarded: names of the lengths that were found again.
-        run: gives others.
+        unguarded: names of the lengths that were generalised.
+        run: captures the module again.
 
     Returns:
-        the runs; None if no length is free.
+        The new runs; None if no length is free any more.
     """
     axes = {axis for name in unguarded for axis in axes_of(name, captured.graphs[True])}
     batch = [length for length in captured.free if all(axis == 0 for _, axis in length.axes)]
-    for free in (_but(captured.free, axes), batch, []):
+    for free in (_without_axes(captured.free, axes), batch, []):
         if len(free) < len(captured.free):
             return run(free=free)
     return None
@@ -104,21 +104,21 @@ def with_fewer(captured: BothRuns, unguarded: Sequence[str], run: Run) -> BothRu
 def without_long_conditions(
     captured: BothRuns, conditions: Sequence[str], run: Run, *, most: int = GLANCE
 ) -> BothRuns | None:
-    """The same with the lengths fixed of which conditions say more than a person reads; None if there are none."""
+    """Capture again with the lengths fixed that have conditions longer than ``most``; None if there are none."""
     long = [condition for condition in conditions if len(condition) > most]
     words = {word for condition in long for word in words_in(condition)}
     graphs = captured.graphs.values()
     axes = {axis for graph in graphs for word in words for axis in axes_of(word, graph)}
-    left = _but(captured.free, axes)
+    left = _without_axes(captured.free, axes)
     return run(free=left) if len(left) < len(captured.free) else None
 
 
-def ends(captured: BothRuns, shapes: Sequence[Sequence[Size]]) -> list[str]:
-    """Conditions for lengths that end somewhere: JAX does not refuse an index that is behind a table's end.
+def length_limits(captured: BothRuns, shapes: Sequence[Sequence[Size]]) -> list[str]:
+    """Return conditions for lengths with an upper limit: JAX does not refuse an index past a table's end.
 
     Args:
         captured: the runs.
-        shapes: of the inputs, with the names of the lengths.
+        shapes: the shapes of the inputs, with the names of free lengths.
     """
     found = []
     for length in captured.free:
@@ -129,5 +129,5 @@ def ends(captured: BothRuns, shapes: Sequence[Sequence[Size]]) -> list[str]:
     return found
 
 
-def _but(free: Sequence[FreeLength], axes: set[tuple[int, int]]) -> list[FreeLength]:
+def _without_axes(free: Sequence[FreeLength], axes: set[tuple[int, int]]) -> list[FreeLength]:
     return [length for length in free if not axes & {*length.axes}]

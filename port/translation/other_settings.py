@@ -1,4 +1,4 @@
-"""What is known of a translation at other settings of the original's constructor."""
+"""Results about a translation at other settings of the original's constructor."""
 
 from __future__ import annotations
 
@@ -7,33 +7,31 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Settings = Mapping[str, Any]
-"""Names of the constructor's arguments, ``heads`` or ``config.n_head`` → values."""
+"""Name of a constructor argument, ``heads`` or ``config.n_head`` → value."""
 
 OtherModel = Settings | Callable[[], Any]
-"""The original at other settings: what is moved, or what constructs it so."""
+"""The original at other settings: the settings to change, or a function that constructs it."""
 
 
-NOT_CONSTRUCTED = (
-    "constructors keep no arguments: the original could not be constructed anew as it is; say how, construct=lambda: …"
-)
-"""What is said of a model whose arguments nobody gives, and that are not found in it."""
+NOT_CONSTRUCTED = "constructors keep no arguments: the original could not be reconstructed; pass construct=lambda: …"
+"""The reason where ``construct`` is not passed and the constructor's arguments cannot be inferred."""
 
 
 CONSTRUCTED_OTHERWISE = (
-    "constructors keep no arguments: constructed once more, with numbers that know which argument they are, the "
-    "original is another model, or fails"
+    "constructors keep no arguments: reconstructed with numbers that remember which argument they are, the original is "
+    "a different model, or fails"
 )
-"""What is said where ``construct`` does not give the model anew."""
+"""The reason where ``construct`` does not reproduce the model."""
 
 
 @dataclass(frozen=True)
 class WrongAt:
-    """Settings at which what was written is not the original.
+    """Settings at which the written module differs from the original.
 
     Attributes:
-        settings: by their names.
-        moved: the same, as the constructor takes them.
-        why: a clause.
+        settings: the settings by name.
+        moved: the same settings as paths: argument, field, ….
+        why: a clause that says how they differ.
     """
 
     settings: Settings
@@ -43,19 +41,19 @@ class WrongAt:
     @property
     def sentence(self) -> str:
         """``with heads = 4, dim = 12 …``."""
-        return f"with {said(self.settings)} {self.why}"
+        return f"with {settings_text(self.settings)} {self.why}"
 
 
 @dataclass(frozen=True)
 class OtherSizes:
-    """What comparing both sides at other settings came to.
+    """The result of comparing both sides at other settings.
 
     Attributes:
-        proved: at which both sides are the same.
-        unjudged: at which that cannot be judged, and why.
-        wrong: at which they are not.
-        left: how many were not tried.
-        limit: the seconds that there were for it.
+        proved: settings at which both sides agree.
+        unjudged: settings at which they cannot be judged, each with the reason.
+        wrong: settings at which they differ; None if there are none.
+        left: how many were not tried for lack of time.
+        limit: the time limit in seconds.
     """
 
     proved: tuple[Settings, ...] = ()
@@ -72,28 +70,31 @@ class OtherSizes:
         some = (
             f"{self.left} more {'was' if self.left == 1 else 'were'}" if count else f"all {self.left} other sizes were"
         )
-        left = [f"{some} left, for they take more than the {self.limit:g} s that there are for it"] if self.left else []
+        left = [f"{some} skipped: they would exceed the limit of {self.limit:g} s"] if self.left else []
         return "; ".join([*same, *left])
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """A sentence each."""
-        at = f": {'; '.join(map(said, self.proved))}" if self.proved else ""
+        """The result as lines of text."""
+        at = f": {'; '.join(map(settings_text, self.proved))}" if self.proved else ""
         same = [self.sentence.replace("; ", f"{at}; ", 1) if "; " in self.sentence else self.sentence + at]
-        return (*filter(None, same), *(f"not judged with {said(settings)}: {why}" for settings, why in self.unjudged))
+        return (
+            *filter(None, same),
+            *(f"not judged with {settings_text(settings)}: {why}" for settings, why in self.unjudged),
+        )
 
 
 @dataclass(frozen=True)
 class OtherSettings:
-    """Which arguments of the root's constructor the source takes other values for.
+    """Which arguments of the root's constructor can take other values in the source.
 
     Attributes:
-        tried: settings at which the original is written as the same source.
+        tried: settings at which the original leads to the same source.
         fixed: arguments that are written as their values → why.
-        entangled: classes whose instances differ in arguments that hold for these alone → those.
-        unknown: why nothing is known of any; empty if something is.
-        values: of the arguments.
-        sizes: what comparing both sides at other settings came to.
+        entangled: class name → arguments that are valid only in the combinations of its instances.
+        unknown: why nothing is known about any argument; empty otherwise.
+        values: the arguments' own values.
+        sizes: the result of comparing both sides at other settings.
     """
 
     tried: tuple[Settings, ...] = ()
@@ -104,33 +105,38 @@ class OtherSettings:
     sizes: OtherSizes = field(default_factory=OtherSizes)
 
     def why_fixed(self, name: str) -> str | None:
-        """Why an argument stays as it is; a field of a configuration may be named alone."""
+        """Return why an argument is fixed, or None; a field of a configuration may be named without its path."""
         return next((why for each, why in self.fixed.items() if name in (each, each.rpartition(".")[2])), None)
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """A sentence each."""
-        same = () if self.sizes.proved else tuple(f"the same source at {said(settings)}" for settings in self.tried)
+        """All results as lines of text."""
+        same = (
+            ()
+            if self.sizes.proved
+            else tuple(f"the same source at {settings_text(settings)}" for settings in self.tried)
+        )
         none = (self.unknown,) if self.unknown else ()
         alone = (
-            f"{name} takes {', '.join(names)} as its instances have them: moved by itself, none is the original's"
+            f"{name} takes {', '.join(names)} only in its instances' combinations: changed alone, none is the "
+            "original's"
             for name, names in self.entangled.items()
         )
         return (*none, *self.sizes.lines, *same, *self.fixed_lines, *alone)
 
     @property
     def fixed_lines(self) -> tuple[str, ...]:
-        """Which arguments stay at their values, and why: a sentence each."""
+        """The fixed arguments with their values and reasons, one line each."""
         return tuple(f"{name} stays {self.values.get(name, 'as it is')}: {why}" for name, why in self.fixed.items())
 
     @property
     def sentence(self) -> str:
-        """What a proof says of other settings; empty where both sides were compared at none."""
+        """A summary for the proof; empty where both sides were compared at no other settings."""
         return "; ".join([self.sizes.sentence, *self.fixed_lines]) if self.sizes.sentence else ""
 
 
-def said(settings: Settings) -> str:
-    """``dim = 24, heads = 4``; of an object that says itself on several lines its class alone."""
+def settings_text(settings: Settings) -> str:
+    """Format settings as ``dim = 24, heads = 4``; an object with a multi-line text is shown as its class."""
     return ", ".join(f"{name} = {_shown(value)}" for name, value in settings.items())
 
 

@@ -1,4 +1,4 @@
-"""What the root's constructor takes in a written program: arguments, and a configuration's fields."""
+"""The settings of a written program's root constructor: its arguments, and the fields of configurations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from port.translation.structure.program import Program
 
 
 def settings_of(program: Program) -> dict[Setting, OwnArgument]:
-    """The settings that the root's constructor takes, each as an argument or a configuration's field."""
+    """Return setting → the argument, or the configuration's field, that it is."""
     root = program.classes[-1]
     fields = {made.original: made.fields for made in program.configurations}
 
@@ -32,10 +32,10 @@ def settings_of(program: Program) -> dict[Setting, OwnArgument]:
 
 
 def named_settings(program: Program, names: Iterable[str]) -> dict[str, Setting]:
-    """Settings of the root by the names that a user gives them: ``config.n_head``, or ``n_head`` where that is one.
+    """Look up settings by the user's names: ``config.n_head``, or ``n_head`` where that is unique.
 
     Raises:
-        KeyError: there is none with such a name, or there are several.
+        KeyError: no setting has such a name, or several have.
     """
     known = list(settings_of(program))
     found = {}

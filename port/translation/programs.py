@@ -1,4 +1,4 @@
-"""The program that says a model: as it is given, or at other settings of its constructor."""
+"""Build the program of a model, at its own or at other settings of its constructor."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from typing import Any
 
 from port.errors import UsageError
 from port.translation.both_modes import BothRuns, both_runs
-from port.translation.free_dimensions import without
+from port.translation.free_dimensions import with_formula_fixed
 from port.translation.frontend.construction import Construction, constructed
+from port.translation.frontend.construction.argument_classes import layer_classes_in, module_classes_made
 from port.translation.frontend.construction.construction_calls import ConstructionCalls, construction_calls
-from port.translation.frontend.construction.given_layers import layers_given, modules_made
-from port.translation.frontend.construction.settings import Sized
-from port.translation.frontend.meta_device import is_on_meta, on_meta_alone
-from port.translation.frontend.python_random import again
+from port.translation.frontend.construction.settings import ConfiguredModel
+from port.translation.frontend.meta_device import built_on_meta, is_on_meta
+from port.translation.frontend.python_random import reseeded
 from port.translation.ir.instrumentation import unwatched
 from port.translation.ir.module_tree import ModuleTree
-from port.translation.kept_functions import with_kept_functions
 from port.translation.structure.classes import program_of
 from port.translation.structure.init_inference import Initial, Seen, watched
 from port.translation.structure.kept_constructors import CannotKeep
 from port.translation.structure.own_arguments import OwnArgument
 from port.translation.structure.program import Program, with_functions
 from port.translation.structure.unreachable import LostLength
+from port.translation.writable_functions import with_writable_functions
 
 
 @dataclass(frozen=True)
-class Programmed:
-    """A model's runs, and the program that says them.
+class ModelProgram:
+    """A model's runs, and the program that expresses them.
 
     Attributes:
         cases: the runs of each example call.
-        program: that says them.
-        initial: how its parameters and buffers start.
-        is_told: whether that was looked at: somebody said how it is constructed, or its class takes no arguments.
-        remat: whether calls are to be checkpointed.
-        kept: the calls of constructors that are written as their source has them.
+        program: the program.
+        initial: how its parameters and buffers are initialised.
+        has_starts: whether the initialisation was observed, by constructing the model.
+        remat: whether calls will be checkpointed.
+        kept: the calls of the original's constructors, if these are kept.
     """
 
     cases: tuple[BothRuns, ...]
     program: Program
     initial: Initial
-    is_told: bool
+    has_starts: bool
     remat: bool = False
     kept: ConstructionCalls | None = None
 
@@ -53,7 +53,7 @@ class Programmed:
         return self.cases[0]
 
 
-def programmed(
+def model_program(
     cases: Sequence[BothRuns],
     run: Callable[..., BothRuns],
     seen: Seen,
@@ -62,27 +62,27 @@ def programmed(
     *,
     remat: bool = False,
     kept: ConstructionCalls | None = None,
-) -> Programmed:
-    """Say both runs, with as many free lengths as source can say.
+) -> ModelProgram:
+    """Build the program of both runs, with as many free lengths as the source can express.
 
     Args:
         cases: the runs of each example call.
-        run: captures one with other lengths free, given the call's arguments.
-        seen: how parameters and buffers start.
+        run: captures a call with other lengths free.
+        seen: how parameters and buffers are initialised.
         construction: how the original is constructed.
-        fixed: arguments of constructors that are written as their values.
-        remat: whether calls are to be checkpointed.
-        kept: the calls of the original's constructors, if these are to be written as their source has them.
+        fixed: constructor arguments that are written as their values.
+        remat: whether calls will be checkpointed.
+        kept: the calls of the original's constructors, if these should be kept.
 
     Raises:
-        CannotKeep: they cannot be.
+        CannotKeep: the constructors cannot be kept.
     """
     cases = list(cases)
     while True:
-        cases, functions = with_kept_functions(cases)
+        cases, functions = with_writable_functions(cases)
         tree = ModuleTree(cases[0].root, cases[0].layers)
         folded = {path for captured in cases for each in captured.runs.values() for path in each.folds}
-        # Constructors that are kept say nothing with the arguments of this construction.
+        # Kept constructors do not use the arguments of this construction.
         draws = None if construction is None or kept is not None else construction.draws
         initial = Initial(seen, cases[0].layers, folded, draws)
         check_same_layouts(cases)
@@ -92,40 +92,40 @@ def programmed(
             program = with_functions(program, functions)
             if {made.name for made in program.functions} & {made.name for made in program.definitions}:
                 raise CannotKeep("its calls and its constructors call the same function")
-            return Programmed(tuple(cases), program, initial, bool(seen.starts), remat, kept)
+            return ModelProgram(tuple(cases), program, initial, bool(seen.starts), remat, kept)
         except LostLength as error:
-            # A length that the code needs where no array shows it: what it is made of cannot stay free.
+            # The code needs a length where no array has it, so the lengths in its formula cannot stay free.
             captured = cases[error.case]
-            fewer = without(captured, error.formula, partial(run, captured.args, captured.kwargs))
+            fewer = with_formula_fixed(captured, error.formula, partial(run, captured.args, captured.kwargs))
             if fewer is None:
                 raise
             cases[error.case] = fewer
 
 
 def check_same_layouts(cases: Sequence[BothRuns]) -> None:
-    """See that all example calls read what the module holds with its axes in one order.
+    """Check that all example calls read each of the module's tensors in the same layout.
 
     Raises:
-        UsageError: they do not; names what they read otherwise.
+        UsageError: two calls differ; names the tensor.
     """
     known: dict[str, Any] = {}
     for captured in cases:
         runs = captured.runs.values()
-        # What only one mode calls, the other holds as it is.
+        # A layer that only one mode calls is held unchanged in the other.
         folds = [(f"{path}.weight", fold) for run in runs for path, fold in run.folds.items()]
         for run in runs:
             held = {name: run.layouts[value] for value, name in run.graph.held.items()}
             for name, layout in [*folds, *{**held, **dict(folds)}.items()]:
                 if known.setdefault(name, layout) != layout:
                     raise UsageError(
-                        f"two example calls read {name} with its axes in different orders, and the written module "
-                        "holds it in one: translate each call by itself"
+                        f"two example calls read {name} in different layouts, and the written module holds it in one: "
+                        "translate each call separately"
                     )
 
 
 @dataclass(frozen=True)
 class RunsElsewhere:
-    """The runs of a model at other settings, which are said with any arguments fixed."""
+    """The runs of a model at other settings, whose program can be built with any arguments fixed."""
 
     cases: Sequence[BothRuns]
     run: Callable[..., BothRuns]
@@ -134,26 +134,26 @@ class RunsElsewhere:
     construction: Construction | None = None
     kept: ConstructionCalls | None = None
 
-    def programmed(self, fixed: frozenset[OwnArgument] = frozenset()) -> Programmed:
-        """Say them, as `programmed` does."""
+    def model_program(self, fixed: frozenset[OwnArgument] = frozenset()) -> ModelProgram:
+        """Build their program, as the function `model_program` does."""
         with unwatched():
-            return programmed(
+            return model_program(
                 self.cases, self.run, self.seen, self.construction, fixed, remat=self.remat, kept=self.kept
             )
 
 
-def runs_at(model: Sized, base: Programmed, *, module: Any = None) -> RunsElsewhere:
-    """Run a model at other settings.
+def runs_at(model: ConfiguredModel, base: ModelProgram, *, module: Any = None) -> RunsElsewhere:
+    """Capture a model at other settings.
 
     Args:
-        model: at the settings.
-        base: the one that is translated; the same lengths are free.
-        module: at the settings, where there is one; otherwise it is constructed, on the meta device if the one is that
-            is translated.
+        model: the model at these settings.
+        base: the translated model; the same lengths are left free.
+        module: a module with these settings; by default one is constructed, on the meta device if the translated model
+            is there.
 
     Raises:
-        PortError: it cannot be translated there.
-        CannotKeep: its constructors cannot be written as their source has them.
+        PortError: the model cannot be translated there.
+        CannotKeep: its constructors cannot be kept.
     """
     with unwatched():
         if module is None:
@@ -162,33 +162,33 @@ def runs_at(model: Sized, base: Programmed, *, module: Any = None) -> RunsElsewh
         calls = zip(model.calls, base.cases, strict=True)
         cases = [run(args, kwargs, free=captured.free) for (args, kwargs), captured in calls]
         root = cases[0].root
-        seen = watched(root, model.construct if base.is_told else None)
+        seen = watched(root, model.construct if base.has_starts else None)
         if base.kept is None:
             return RunsElsewhere(cases, run, seen, base.remat, construction=constructed(root, model.construct))
         return RunsElsewhere(cases, run, seen, base.remat, kept=calls_of(cases[0], model))
 
 
-def calls_of(captured: BothRuns, model: Sized) -> ConstructionCalls:
-    """The calls of a model's constructors.
+def calls_of(captured: BothRuns, model: ConfiguredModel) -> ConstructionCalls:
+    """Record the calls of a model's constructors.
 
     Raises:
-        CannotKeep: the original cannot be constructed anew.
+        CannotKeep: the original cannot be reconstructed.
     """
     layers = frozenset(type(module) for module in captured.layers.values())
     calls = construction_calls(
         captured.root,
-        model.as_its_class_makes_it,
+        model.construct_without_replacements,
         layers,
-        layers_given(model.given, layers),
-        modules_made(model.given),
+        layer_classes_in(model.arguments, layers),
+        module_classes_made(model.arguments),
         model.replaced,
     )
     if calls is None:
-        raise CannotKeep("constructed once more, the original is another model, or fails")
-    return replace(calls, root=model.given)
+        raise CannotKeep("reconstructed, the original is a different model, or fails")
+    return replace(calls, root=model.arguments)
 
 
-def constructed_at(model: Sized, on_meta: bool = False) -> Any:
-    """A model at other settings, constructed in silence."""
-    with again(0):
-        return on_meta_alone(model.construct) if on_meta else model.construct()
+def constructed_at(model: ConfiguredModel, on_meta: bool = False) -> Any:
+    """Construct a model at other settings, without output and with seeded generators."""
+    with reseeded(0):
+        return built_on_meta(model.construct) if on_meta else model.construct()

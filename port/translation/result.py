@@ -1,4 +1,4 @@
-"""What translating a module gives."""
+"""The result of translating a module."""
 
 from __future__ import annotations
 
@@ -20,35 +20,36 @@ class AtOtherSettings(Protocol):
 
     @property
     def keeps_constructors(self) -> bool:
-        """Whether constructors are written as their source has them."""
+        """Whether the original's constructors are kept."""
 
     def at(self, settings: OtherModel, module: Any = None) -> Translation:
-        """What is written for the original there."""
+        """Return the translation at these settings."""
 
     def constructed_at(self, settings: OtherModel) -> Translation:
-        """What is written for the original there, whose weights have shapes alone."""
+        """Return the translation at these settings, with weights that are shapes only."""
 
     def proof_at(self, settings: OtherModel, module: Any = None, **options: Any) -> Proof:
-        """Both sides compared there."""
+        """Compare both sides at these settings."""
 
 
 @dataclass(frozen=True)
 class Translation(WrittenModule):
-    """A torch module, and the Flax module that was written from it.
+    """The Flax module that was written for a torch module.
 
     Attributes:
-        notes: ids of the differences met → where in the original, file:line.
-        unwritten: what no pair speaks of; the source raises there.
-        transposes: how many were written for the layout's sake.
-        without_start: names of parameters and buffers whose initial values are not known → why; a new module raises.
-        copied_starts: names of those that the original starts as copies → of which; here each draws its own.
-        untaken: what no example call shows, with its place in the original: it was not translated, and raises.
-        apart: which lists of layers are no stacks, though that was asked for, and why: a sentence each.
-        standalone: whether the source imports nothing of ``port``'s.
-        originals: the name of each written definition → what of the original's it was made from.
-        settings: of the original's constructor: which other values the source takes, and which it does not.
-        proof: the float64 comparison of both sides; None if it was not asked for, or nothing could be run.
-        elsewhere: the translation at other settings.
+        notes: id of a difference → its locations in the original, ``file:line``.
+        unwritten: layers and operators without a pair; the source raises there.
+        transposes: the number of transposes that were written only to change a layout.
+        without_start: name of a parameter or buffer whose initial value is unknown → why; a new module raises.
+        copied_starts: name of a parameter that the original initialises as a copy → of which; here each is drawn.
+        untaken: branches that no example call takes, with their locations; they were not translated, and raise.
+        apart: lists of layers that could not be stacked, with the reasons.
+        standalone: whether the source imports nothing from ``port``.
+        originals: name of a written definition → the original's definition that it was made from.
+        settings: which other values of its constructor's arguments the source takes.
+        others: the translation with the calling convention of each further example call.
+        proof: the float64 comparison of both sides; None if it was not requested, or nothing could be run.
+        elsewhere: translates and proves at other settings; None if the translation was not checked.
     """
 
     notes: dict[str, list[str]] = field(default_factory=dict)
@@ -66,15 +67,15 @@ class Translation(WrittenModule):
     elsewhere: AtOtherSettings | None = field(default=None, repr=False, compare=False)
 
     def proof_at(self, settings: OtherModel, module: Any = None, **options: Any) -> Proof:
-        """Both sides compared in float64 at other settings of the original's constructor.
+        """Compare both sides in float64 at other settings of the original's constructor.
 
         Args:
-            settings: ``{"depth": 4}``; or what constructs the original with others, ``lambda: resnet34()``.
-            module: of the original's class, constructed with them; by default a new one.
-            options: ``time_limit`` and ``tell``, as `port.translate` has them.
+            settings: ``{"depth": 4}``, or a function that constructs the original with others, ``lambda: resnet34()``.
+            module: a module of the original's class with these settings; by default a new one is constructed.
+            options: ``time_limit`` and ``tell``, as in `port.translate`.
 
         Raises:
-            UsageError: the source does not take these settings, or the original does not; says why.
+            UsageError: the source or the original does not take these settings; says why.
         """
         return self._elsewhere.proof_at(settings, module, **options)
 
@@ -86,21 +87,21 @@ class Translation(WrittenModule):
         weights: Any = None,
         overwrite: bool = False,
     ) -> None:
-        """Write a weights file, which ``load`` of the written source reads, and constructs the model that it is of.
+        """Write a weights file; ``load`` in the written source reads it and constructs the module with its arguments.
 
         Args:
-            path: of a safetensors file.
-            arguments: of the original's constructor, as in `build`.
-            weights: a torch module of the original's class, constructed with them, whose weights are written; by
-                default those of the module that was translated.
-            overwrite: whether the file may be there already.
+            path: the safetensors file.
+            arguments: arguments of the original's constructor, as in `build`.
+            weights: a torch module of the original's class with these arguments, whose weights are written; by default
+                the module that was translated.
+            overwrite: whether to replace an existing file.
 
         Raises:
-            UsageError: the source does not take these arguments, or no file can say them; says why.
-            BrokenWeights: it cannot be written there.
+            UsageError: the source does not take these arguments, or a file cannot store them; says why.
+            BrokenWeights: the file cannot be written.
         """
         if arguments is not None and weights is None:
-            raise UsageError("a weights file has the numbers of a module: give it, weights=…, with its arguments")
+            raise UsageError("a weights file holds a module's weights: pass the module, weights=…, with its arguments")
         made = self if weights is None else self._elsewhere.at(arguments or {}, weights)
         said, own = made.said_arguments.unsaid, self.said_arguments.unsaid
         if other := [f"{name} = {said.get(name)}" for name in {**said, **own} if said.get(name) != own.get(name)]:
@@ -111,26 +112,27 @@ class Translation(WrittenModule):
         write_weights(made, path, overwrite=overwrite)
 
     def constructed_at(self, settings: OtherModel) -> Translation:
-        """The source at other settings of the original's constructor, on shapes alone: of a model that is never run.
+        """Check the source at other settings on shapes only, for a model that is too large to run.
 
-        It is the same source that is written there, and what it constructs has each of the weights, in its shape.
+        The source is the same there, and the module that it constructs has every weight, in its shape.
 
         Args:
-            settings: as of `proof_at`.
+            settings: as in `proof_at`.
 
         Returns:
-            the translation there: its mapping takes the weights, ``port.load(model, CHECKPOINT, rename=…)``.
+            The translation at these settings; its mapping loads a checkpoint, ``port.load(model, CHECKPOINT,
+            rename=…)``.
 
         Raises:
-            UsageError: the source does not take these settings, or the original does not; says why.
-            WeightsMismatch: what the source constructs has not each of the weights, or one in another shape.
+            UsageError: the source or the original does not take these settings; says why.
+            WeightsMismatch: the module that the source constructs lacks a weight, or has one of another shape.
         """
         return self._elsewhere.constructed_at(settings)
 
     @property
     def _elsewhere(self) -> AtOtherSettings:
         if self.elsewhere is None:
-            raise UsageError("a translation that was not checked is what it is: translate with check=True")
+            raise UsageError("other settings need a translation that was checked: translate with check=True")
         return self.elsewhere
 
     def build(
@@ -142,19 +144,19 @@ class Translation(WrittenModule):
         filled: bool = True,
         **options: Any,
     ) -> Any:
-        """A new Flax module of the source.
+        """Construct a new Flax module from the source.
 
         Args:
-            arguments: of the original's constructor that are others than those of the module that was translated; or
-                what constructs the original with others, ``lambda: resnet34()``.
-            weights: a torch module of the original's class, constructed with them, whose weights it gets.
-            seed: of its random streams, and of its initial values.
-            filled: whether it has the original's weights; one with other arguments has those of ``weights``, if any.
-            options: ``dtype`` and ``param_dtype``; ``mesh`` and ``rules``, as `WrittenModule.build` has them.
+            arguments: constructor arguments that differ from those of the translated module, or a function that
+                constructs the original with others, ``lambda: resnet34()``.
+            weights: a torch module of the original's class with these arguments, whose weights the new module gets.
+            seed: the seed of its random streams and initial values.
+            filled: whether it gets the original's weights; with other arguments, those of ``weights``, if any.
+            options: ``dtype`` and ``param_dtype``; ``mesh`` and ``rules``, as in `WrittenModule.build`.
 
         Raises:
-            UsageError: the source does not take these arguments, or the mesh or the rules; says why.
-            NoInitialValue: it is not filled, and has parameters of which nobody knows how they start.
+            UsageError: the source does not take these arguments, the mesh or the rules; says why.
+            NoInitialValue: it is not filled, and the initial value of a parameter is unknown.
         """
         if arguments is None and weights is None:
             return super().build(seed=seed, filled=filled, **options)

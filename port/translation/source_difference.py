@@ -1,4 +1,4 @@
-"""In which line what two programs write differs."""
+"""Compare the sources of two programs."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from port.translation.structure.union import united
 
 
 def difference(program: Program, other: Program) -> str:
-    """The first line in which what another program writes is not in what a program does; empty where all of it is."""
+    """Return the first line of the other program's source that differs; empty if this program's source covers it."""
     one, theirs = source_of(program), source_of(other)
     if one == theirs or not program.is_kept:
         return first_difference(one, theirs)
     both = _definitions(source_of(united(program, [other])))
     if both != _definitions(one):
         return first_difference("\n".join(_definitions(one)), "\n".join(both))
-    # What only this one has is there for other constructions.
+    # Definitions that only this program has serve other constructions.
     return first_difference("\n".join(_definitions(source_of(united(other, [program])))), "\n".join(both))
 
 
 def _definitions(source: str) -> list[str]:
-    """The imports, functions and classes of a source, whatever their order."""
+    """Return the imports, functions and classes of a source, sorted."""
     return sorted(source.split("\n\n\n"))
 
 
 def source_of(program: Program) -> str:
-    """The classes of a program, without what loads weights into them."""
+    """Return the source of a program's classes, without the code that loads weights."""
     return render(program, title="")
 
 
 def first_difference(one: str, other: str) -> str:
-    """The first line in which a source differs from another."""
+    """Return the first line in which two sources differ; empty if they are equal."""
     lines = difflib.unified_diff(one.splitlines(), other.splitlines(), lineterm="", n=0)
     changed = [line[1:].strip() for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
     return next(filter(None, changed), "")

@@ -1,4 +1,4 @@
-"""Which lists of equal layers become one stack each, and why others do not."""
+"""Decide which lists of equal layers become stacks, and why others do not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from port.translation.artifact.written_module import WrittenModule
 from port.translation.assembling import assembled
 from port.translation.frontend.example_inputs import Given
 from port.translation.frontend.meta_device import is_on_meta
-from port.translation.programs import Programmed
+from port.translation.programs import ModelProgram
 from port.translation.structure.layer_stacks import CannotScan, LayerStack, layer_stacks
 from port.translation.structure.remat import Remat
 from port.translation.structure.scanned_calls import said_of
@@ -19,11 +19,11 @@ from port.translation.structure.scanned_calls import said_of
 
 @dataclass(frozen=True)
 class Stacking:
-    """What is stacked.
+    """The lists of layers that are stacked.
 
     Attributes:
-        stacks: the lists that are one stack each.
-        apart: what stays as it is, and why: a sentence each.
+        stacks: the lists that become one stack each.
+        apart: the lists that stay lists, with the reasons.
     """
 
     stacks: tuple[LayerStack, ...] = ()
@@ -31,66 +31,66 @@ class Stacking:
 
 
 NO_STACKS = Stacking()
-_NONE = "no list of equal layers is gone through in a loop, or called one after the other"
+_NONE = "no list of equal layers is called in a loop, or one after the other"
 
 
-def stacking_of(said: Programmed, remat: Remat) -> Stacking:
-    """The lists of a model that can be stacks: what is written with them is constructed and called, on shapes alone.
+def stacking_of(base: ModelProgram, remat: Remat) -> Stacking:
+    """Find the lists of a model that can be stacks, by constructing and calling the source on shapes only.
 
     Args:
-        said: the model.
-        remat: whose activations are computed again.
+        base: the model's program.
+        remat: the classes whose activations are recomputed in the backward pass.
     """
-    found = layer_stacks(said.program)
+    found = layer_stacks(base.program)
     if not found:
         return Stacking(apart=(f"nothing is stacked: {_NONE}",))
-    if not _why_not(said, remat, found):
+    if not _stacking_error(base, remat, found):
         return Stacking(tuple(found))
-    # Layers that drop nothing are often written as others are not: ``if self.rate == 0: return x``.
-    others = {(stack.owner, stack.held): stack for stack in layer_stacks(said.program, zeros_apart=True)}
+    # Layers that drop nothing often have code of their own: ``if self.rate == 0: return x``.
+    others = {(stack.owner, stack.held): stack for stack in layer_stacks(base.program, zeros_apart=True)}
     chosen: list[LayerStack] = []
     apart = []
     for stack in found:
-        why = _why_not(said, remat, [*chosen, stack])
+        why = _stacking_error(base, remat, [*chosen, stack])
         other = others.get((stack.owner, stack.held), stack)
         if not why:
             chosen.append(stack)
-        elif other != stack and not _why_not(said, remat, [*chosen, other]):
+        elif other != stack and not _stacking_error(base, remat, [*chosen, other]):
             chosen.append(other)
         else:
             apart.append(f"{stack} stays a list: {why}")
     return Stacking(tuple(chosen), tuple(apart))
 
 
-def _why_not(said: Programmed, remat: Remat, stacks: Collection[LayerStack]) -> str:
-    """Why the lists of a model cannot be stacks; empty where they can."""
+def _stacking_error(base: ModelProgram, remat: Remat, stacks: Collection[LayerStack]) -> str:
+    """Return why these lists of a model cannot be stacks; empty if they can."""
     try:
-        made, _ = assembled(said, remat=remat, stacks=stacks)
+        made, _ = assembled(base, remat=remat, stacks=stacks)
         if made.unwritten:
             return "the source has places that are left to write"
         made.check_built()
-        if not is_on_meta(said.captured.root):
-            for written, case in zip((made, *made.others), said.cases, strict=True):
+        if not is_on_meta(base.captured.root):
+            for written, case in zip((made, *made.others), base.cases, strict=True):
                 _check_called(written, (case.args, case.kwargs))
     except (CannotScan, PortError) as error:
         return str(error)
-    except Exception as error:  # the source's own: what a layer does may need its numbers
+    except Exception as error:  # from the source: a layer may need concrete values
         return said_of(error)
     return ""
 
 
-def _check_called(written: WrittenModule, given: Given) -> None:
-    """See that a written module can be called in either mode; no array is made.
+def _check_called(written: WrittenModule, example: Given) -> None:
+    """Check that a written module can be called in either mode, without making an array.
 
-    It is called as it is constructed by default, in float32, also where the process has 64-bit types: there, what a
-    source calls ``float`` is wider than its parameters, and no scan carries that.
+    It is called in float32, its default, even where 64-bit types are enabled: there ``float`` in a source would be
+    wider than its parameters, which a scan cannot carry.
 
     Raises:
-        Exception: the source's own.
+        Exception: the source's own error.
     """
     from flax import nnx
 
-    args, kwargs = given
+    args, kwargs = example
     with cpu_precision(written.needs_x64):
         arguments = written.boundary.to_flax(args, kwargs)
         for training in (False, True):

@@ -19,12 +19,12 @@ from port.translation.frontend.construction import constructed
 from port.translation.frontend.example_inputs import Given, arguments, check_objects
 from port.translation.frontend.python_random import same_numbers_afterwards
 from port.translation.frontend.single_layer import as_root
+from port.translation.options import CapturedModel, TranslationOptions
 from port.translation.other_settings import OtherModel
 from port.translation.result import Translation
 from port.translation.structure.init_inference import ConstructFails, Seen, watched
 from port.translation.structure.remat import remat_of
-from port.translation.wanted import CapturedModel, Wanted
-from port.translation.writing import written
+from port.translation.writing import write_translation
 
 if TYPE_CHECKING:
     import torch
@@ -53,63 +53,63 @@ def translate(
     sizes_limit: float = SIZES_LIMIT,
     tell: Callable[[str], Any] | None = None,
 ) -> Translation:
-    """Write the Flax module that a person would have written, and prove that it is the same.
+    """Translate a torch module to readable Flax source, and prove that both compute the same.
 
-    Parameters that torch does not train (``requires_grad=False``) are `port.nn.Frozen`, which ``nnx.Param`` leaves out.
+    Parameters that torch does not train (``requires_grad=False``) become `port.nn.Frozen`, which ``nnx.Param`` filters
+    leave out.
 
     Args:
-        module: of PyTorch; it stays as it is. One on the meta device is written without its weights, and not proved.
+        module: a PyTorch module; left unchanged. One on the meta device is written without weights, and not proved.
         args: example inputs: one tensor, or the tuple of positional arguments.
-        kwargs: those given by name.
-        cases: in their place, several example calls, ``[(x,), {"x": x, "mask": mask}]``: of each a tuple of positional
-            arguments, a dict of those by name, or a pair of both. What only some do stands behind a condition on the
-            arguments that tell them apart, the original's own where it has one.
-        name: of the file that the source is for; by default the class's, in lower case.
-        static: whether all lengths of the inputs are fixed at the example's. By default those stay free that the
-            original takes others for, which is found out by running it. What is fixed is checked where it comes in.
-        construct: makes the module anew, as its user does (``lambda: Net(width=64)``). It is watched, twice, and a
-            new written module starts as what it makes. Without it, a class whose constructor takes no arguments is
-            constructed so; otherwise layers start as torch's own do, and a parameter or a buffer of a class of one's
-            own raises `NoInitialValue` in a new module, which `load` fills. The module's own values are never looked
-            at for this: they may be a checkpoint's.
-        check: whether both sides are compared in float64: outputs, gradients, buffers; and whether the arguments of
-            constructors are borne out. Without it constructors take none, but where instances of a class differ.
-        remat: names of the original's classes whose activations are computed again in the backward pass
-            (``nnx.remat``, gradient checkpointing): less memory for one more forward pass of them.
-        remat_policy: what of these is kept all the same: ``"nothing"``, ``"dots"``, ``"dots_with_no_batch_dims"`` or
-            ``"everything"``, as in `jax.checkpoint_policies`; by default nothing.
-        scan: whether lists of equal layers are one stack each, whose parameters have a first axis that counts the
-            layers, called by ``nnx.scan``: neither source nor time to compile grow with depth. Layers may differ by
-            numbers; what cannot be a stack stays a list, and ``translation.apart`` says why.
-        logical_axes: whether parameters say what their axes are, ``embed``, ``heads``, ``mlp``, ``vocab``, found by
-            what is done along them; and the source has rules that say along which axes of a mesh these are divided:
-            ``translation.build(mesh=jax.make_mesh((4, 2), ("fsdp", "tensor")))`` builds straight onto it.
-        standalone: whether what the source takes from ``port`` is copied into it, so that it needs only JAX, Flax,
+        kwargs: keyword arguments.
+        cases: several example calls instead, ``[(x,), {"x": x, "mask": mask}]``: each a tuple of positional arguments,
+            a dict of keyword arguments, or a pair of both. Code that only some calls run is written under a condition
+            on the arguments that distinguish them, the original's own condition where it has one.
+        name: the name of the file that will hold the source; by default the class's, in lower case.
+        static: whether to fix all input lengths at the example's. By default every length stays free that can vary,
+            which is found by running the original. Fixed lengths are checked on entry.
+        construct: constructs the module anew, as its user does (``lambda: Net(width=64)``). It is called twice and
+            observed, and a new written module is initialised as it initialises. Without it, a class whose constructor
+            takes no arguments is constructed; otherwise layers are initialised as torch's own, and a parameter or
+            buffer of a user-defined class raises `NoInitialValue` in a new module until `load` fills it. The module's
+            current values are never used for this: they may come from a checkpoint.
+        check: whether to compare both sides in float64 (outputs, gradients, buffers) and to validate constructor
+            arguments. Without it constructors take no arguments, except where instances of a class differ.
+        remat: names of the original's classes whose activations are recomputed in the backward pass (``nnx.remat``,
+            gradient checkpointing): less memory, for one more forward pass of these classes.
+        remat_policy: which of their activations are stored all the same: ``"nothing"``, ``"dots"``,
+            ``"dots_with_no_batch_dims"`` or ``"everything"``, as in `jax.checkpoint_policies`; by default nothing.
+        scan: whether lists of equal layers become stacks, whose parameters have a leading axis over the layers, called
+            by ``nnx.scan``: source and compile time do not grow with depth. Layers may differ in numbers. A list that
+            cannot be a stack stays a list, and ``translation.apart`` gives the reason.
+        logical_axes: whether parameters name their axes (``embed``, ``heads``, ``mlp``, ``vocab``), inferred from the
+            computations along them, with rules in the source that shard these over the axes of a mesh:
+            ``translation.build(mesh=jax.make_mesh((4, 2), ("fsdp", "tensor")))`` builds directly onto it.
+        standalone: whether to copy what the source uses of ``port`` into it, so that it needs only JAX, Flax,
             safetensors and numpy.
-        package: whether the source is a package as well, ``package.files``: a file for each file of the original's that
-            defines something of it, with the same names in the same places. It is what is compared then.
-        at: other settings of the original's constructor, ``{"depth": 4, "width": 48}``, or what constructs it with
-            others, ``lambda: Net(depth=4)``, or several: both sides are constructed with them, and compared as well.
-            So a model on the meta device is proved at a size that fits. Which arguments hold, what is constructed
-            shows, with the weights that it has; where constructors are written as the original has them, the classes
-            and the branches that only it uses stand in the source too.
-        time_limit: seconds that comparing both sides may take, as estimated beforehand; what would take longer is
-            compared at smaller lengths, or not at all, and the proof says so.
-        sizes_limit: seconds that comparing both sides at other sizes may take: each argument of the constructor moved
-            by itself to a value beside its own that the original takes, then two at a time, at random; 0 for none. An
-            argument with another value of which both sides differ is written as its value.
-        tell: is told beforehand how long that takes, if it is long.
+        package: whether to write the source as a package too, ``package.files``, with one file for each file of the
+            original that defines a part of it, and the same names in the same order. The package is then compared.
+        at: other settings of the original's constructor, ``{"depth": 4, "width": 48}``, a function that constructs it
+            with others, ``lambda: Net(depth=4)``, or a sequence of these: both sides are constructed and compared there
+            too, so that a model on the meta device can be proved at a size that fits. A model that a function
+            constructs also shows which arguments are valid; where the original's constructors are kept, classes and
+            branches that only this model uses are written too.
+        time_limit: limit in seconds for comparing both sides, estimated beforehand; a longer comparison is made at
+            smaller lengths, or not at all, and the proof says so.
+        sizes_limit: limit in seconds for comparing both sides at other sizes: each constructor argument changed alone
+            to a neighbouring value that the original accepts, then random pairs; 0 for none. An argument for which
+            both sides differ is written as its value.
+        tell: called beforehand with the expected duration, if that is long.
 
     Returns:
-        the source, the module with its weights, the mapping, the notes and the proof.
+        The translation: source, module with its weights, mapping, notes and proof.
 
     Raises:
-        UsageError: no module, or inputs that it does not take; one whose copy computes something else, or that hides a
-            method of ``torch.nn.Module``; in ``cases``, two that no argument tells apart; in ``remat``, no class that
-            is written; a ``remat_policy`` that there is none of; in ``at``, what the original refuses, or the source
-            does not take.
-        NoPair: a module that torch.export cannot capture; one that computes with state that is neither a parameter nor
-            a buffer, as layers in a plain list are; says where and what to do.
+        UsageError: not a module, or it does not take its inputs; its copy computes something else; it hides a method of
+            ``torch.nn.Module``; two ``cases`` that no argument distinguishes; a name in ``remat`` that is not a written
+            class; an unknown ``remat_policy``; settings in ``at`` that the original or the source does not take.
+        NoPair: torch.export cannot capture the module, or it computes with state that is neither a parameter nor a
+            buffer, such as layers in a plain list; says where and what to do.
     """
     time_limit, computed_again = time_limit_of(time_limit), remat_of(remat, remat_policy)
     calls = _calls(args, kwargs, cases)
@@ -132,7 +132,7 @@ def translate(
         construct=made_anew,
         unknown=unknown,
     )
-    wanted = Wanted(
+    options = TranslationOptions(
         name=name,
         check=check,
         remat=computed_again,
@@ -145,23 +145,23 @@ def translate(
         sizes_limit=sizes_limit_of(sizes_limit),
         tell=tell,
     )
-    made, is_kept = written(original, wanted)
+    made, is_kept = write_translation(original, options)
     if is_kept and made.proof is not None and made.proof.status is Status.DIFFER:
-        # The original's own source of a constructor makes something else in JAX: what it makes is written instead.
-        made, _ = written(original, wanted, keeps=False)
+        # A kept constructor computes something else in JAX: write its result instead.
+        made, _ = write_translation(original, options, keeps=False)
     return made
 
 
 def _calls(args: Any, kwargs: dict[str, Any] | None, cases: Sequence[Any]) -> list[Given]:
-    """The example calls.
+    """Return the arguments of the example calls.
 
     Raises:
-        UsageError: some are given in both ways.
+        UsageError: both ``cases`` and ``args`` or ``kwargs`` were passed.
     """
     if not cases:
         return [(tuple(args) if isinstance(args, tuple | list) else (args,), dict(kwargs or {}))]
     if kwargs or not (isinstance(args, tuple | list) and not args):
-        raise UsageError("example inputs are given as args and kwargs, or as cases: not both")
+        raise UsageError("pass example inputs either as args and kwargs or as cases, not both")
     return [arguments(case) for case in cases]
 
 

@@ -117,7 +117,8 @@ def _agreed(all_names: list[Names]) -> Names:
 
 def _followed(written: WrittenModule, given: Given) -> tuple[dict[str, Any], dict[str, Names], dict[int, _Call]]:
     """A module's parameters by their paths; the names of their axes, a stack's without that of its layers; and those of
-    what goes on from layer to layer, by the numbers of the calls that give it."""
+    what goes on from layer to layer, by the numbers of the calls that give it.
+    """
     import jax
     from flax import nnx
 

@@ -1,1 +1,1 @@
-"""From a torch module and example inputs to the graph: export, leaf modules, source locations, messages for people."""
+"""From a torch module and example inputs to the graph: export, leaf modules, source locations, diagnostics."""

@@ -1,4 +1,4 @@
-"""Layers that are alike, run without numbers: for inputs of the same shapes one is run, the others give copies."""
+"""Cache shape inference over identical layers: run one per input shape and reuse its output shapes for the others."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from port.translation.frontend.layer_shapes import Form, described, description,
 
 
 class AlikeLayers:
-    """Which of a module's layers are alike.
+    """The layers of a module whose output shapes can be shared.
 
     Args:
-        module: runs on tensors without numbers, in evaluation.
-        layers: paths of the layers.
+        module: a module of fake tensors, in evaluation mode.
+        layers: paths of the layers to consider.
     """
 
     def __init__(self, module: torch.nn.Module, layers: Collection[str]) -> None:
@@ -27,32 +27,32 @@ class AlikeLayers:
 
     @contextmanager
     def run_once(self) -> Iterator[None]:
-        """Within it, each gives what one like it gave for floating tensors of the same shapes.
+        """Run identical layers once per combination of floating-point input shapes, within the context.
 
-        Tensors with numbers are not the same where their shapes are: an index decides by its value what comes of it.
+        Real tensors are never shared: an index tensor's values may decide the result.
         """
         known: dict[Any, Form] = {}
         with ExitStack() as stack:
             for layer, alike in self.layers:
-                stack.enter_context(patch.object(layer, "forward", _once(layer.forward, alike, known)))
+                stack.enter_context(patch.object(layer, "forward", _run_once(layer.forward, alike, known)))
             yield
 
 
-def _once(forward: Callable[..., Any], alike: Any, known: dict[Any, Form]) -> Callable[..., Any]:
+def _run_once(forward: Callable[..., Any], alike: Any, known: dict[Any, Form]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         if kwargs or not all(map(_has_no_numbers, args)):
             return forward(*args, **kwargs)
-        asked = alike, described(list(args))
-        if asked in known:
-            return of_form(known[asked])
+        key = alike, described(list(args))
+        if key in known:
+            return of_form(known[key])
         made = forward(*args)
-        # One that gives its input back gives another tensor for each.
+        # A layer that returns its input must return each caller's own tensor.
         if _has_no_numbers(made) and all(made is not arg for arg in args):
-            known[asked] = form_of(made)
+            known[key] = form_of(made)
         return made
 
     return run
 
 
-def _has_no_numbers(given: Any) -> bool:
-    return isinstance(given, FakeTensor) and given.is_floating_point()
+def _has_no_numbers(value: Any) -> bool:
+    return isinstance(value, FakeTensor) and value.is_floating_point()

@@ -1,10 +1,11 @@
-"""``torch.autograd.Function``: a backward pass of the user's own, which an exported graph does not have.
+"""Capture the custom gradients of ``torch.autograd.Function``, which an exported graph does not contain.
 
-Each such function is tried on random numbers, large and small, both ways. Where its gradient is the one that its
-forward has anyway (a function that only saves memory), nothing is to be said. Where each number's gradient is that of
-its own result times a slope (gradients reversed or scaled, straight-through estimators), the slope is traced too, and
-`port.nn.functional.sloped` stands in the source. For any other the forward is left as it is, and named: the proof then
-says what its gradient lacks.
+Each function is tried on random inputs of several magnitudes, forward and backward. There are three cases:
+
+- Its gradient equals the autograd gradient of its forward (a function that only saves memory): the forward is traced.
+- Each element's gradient is the output's gradient times a slope (reversed or scaled gradients, straight-through
+  estimators): the slope is traced too, and the source calls `port.nn.functional.sloped`.
+- Anything else: the forward is traced and the function is reported, so that the proof can explain a wrong gradient.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from port.translation.frontend import custom_ops as markers
 from port.translation.frontend.instrument import Notes
 from port.translation.ir.source_location import SourceLocation
 
-_AS_IT_IS, _SLOPE, _UNKNOWN = "as it is", "slope", "unknown"
+_AUTOGRAD, _SLOPE, _UNKNOWN = "autograd", "slope", "unknown"
 
 
 class _Context:
-    """What ``ctx`` is to the user's code."""
+    """Stand-in for the ``ctx`` argument of the user's forward and backward."""
 
     def __init__(self, args: tuple[Any, ...]) -> None:
         self.needs_input_grad = tuple(isinstance(arg, torch.Tensor) and arg.is_floating_point() for arg in args)
@@ -52,15 +53,15 @@ class _Context:
 
 @contextmanager
 def traced_functions(notes: Notes) -> Iterator[dict[str, None]]:
-    """Within it, functions of the user's own are traced with their gradient.
+    """Trace user-defined autograd functions with their custom gradients, within the context.
 
     Args:
-        notes: of the capture; trials leave nothing in them.
+        notes: the capture's notes; trial runs leave them unchanged.
 
     Yields:
-        those whose gradient could not be said: ``Name (file:line)``.
+        The functions whose gradient could not be expressed, as ``Name (file:line)``.
     """
-    unsaid: dict[str, None] = {}
+    inexpressible: dict[str, None] = {}
     before: dict[Any, Any] = {}
     made = functions.FunctionMeta.__init__
 
@@ -71,16 +72,16 @@ def traced_functions(notes: Notes) -> Iterator[dict[str, None]]:
     def trace(cls: Any) -> None:
         if cls.__module__.partition(".")[0] != "torch":
             before[cls] = vars(cls).get("forward")
-            cls.forward = staticmethod(_Traced(cls, forwards.get(cls, cls.forward), notes, unsaid))
+            cls.forward = staticmethod(_Traced(cls, forwards.get(cls, cls.forward), notes, inexpressible))
 
     known = _subclasses(torch.autograd.Function)
-    # Of all of them first: one may have another's forward, and each its own backward.
+    # Collect all forwards first: classes may share a forward and differ in their backward.
     forwards = {cls: cls.forward for cls in known}
     try:
         functions.FunctionMeta.__init__ = patched  # type: ignore[method-assign]
         for cls in known:
             trace(cls)
-        yield unsaid
+        yield inexpressible
     finally:
         functions.FunctionMeta.__init__ = made  # type: ignore[method-assign]
         for cls, forward in before.items():
@@ -95,20 +96,20 @@ def _subclasses(cls: Any) -> set[Any]:
 
 
 class _Traced:
-    """The forward of a function, in the place of its own."""
+    """Replacement for an autograd function's forward, which also traces its slope."""
 
     in_trial = False
 
-    def __init__(self, cls: Any, forward: Callable[..., Any], notes: Notes, unsaid: dict[str, None]) -> None:
-        self.cls, self.notes, self.unsaid = cls, notes, unsaid
-        # One that is made while others are traced may have inherited what stands for another's.
+    def __init__(self, cls: Any, forward: Callable[..., Any], notes: Notes, inexpressible: dict[str, None]) -> None:
+        self.cls, self.notes, self.inexpressible = cls, notes, inexpressible
+        # A class that is defined during the trace may inherit another class's replacement.
         self.forward: Callable[..., Any] = forward.forward if isinstance(forward, _Traced) else forward
-        self.is_apart = cls.setup_context is not functions._SingleLevelFunction.setup_context
+        self.has_setup_context = cls.setup_context is not functions._SingleLevelFunction.setup_context
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *inputs: Any) -> Any:
         if _Traced.in_trial:
-            return self.forward(*given)
-        args = given if self.is_apart else given[1:]  # the context that torch gives is not ready yet
+            return self.forward(*inputs)
+        args = inputs if self.has_setup_context else inputs[1:]  # torch's own context is not initialised yet
         kind = self._kind(args)
         with _gradients_on():
             context, result = self._run(args)
@@ -117,12 +118,12 @@ class _Traced:
         if kind == _UNKNOWN:
             code = getattr(inspect.unwrap(self.forward), "__code__", None)
             where = "" if code is None else f" ({SourceLocation(code.co_filename, code.co_firstlineno)})"
-            self.unsaid[f"{self.cls.__qualname__}{where}"] = None
+            self.inexpressible[f"{self.cls.__qualname__}{where}"] = None
         return result
 
     def _run(self, args: tuple[Any, ...]) -> tuple[_Context, Any]:
         context = _Context(args)
-        if not self.is_apart:
+        if not self.has_setup_context:
             return context, self.forward(context, *args)
         result = self.forward(*args)
         self.cls.setup_context(context, args, result)
@@ -140,26 +141,28 @@ class _Traced:
         found = self.cls.backward(context, gradient)
         return tuple(found) if isinstance(found, tuple | list) else (found,)
 
-    # %% Which kind, tried on random numbers
+    # %% Classify the gradient by trial on random numbers
 
     def _kind(self, args: tuple[Any, ...]) -> str:
         if any(callable(leaf) for leaf in pytree.tree_leaves(args)):
-            return _UNKNOWN  # torch.export counts the calls of modules, and would those of a trial
+            return _UNKNOWN  # a trial might call a module, and torch.export counts every call
         notes = self.notes
         kept = list(notes.marks), dict(notes.counts), dict(notes.calls)
         _Traced.in_trial = True
         try:
-            # Nothing of it is traced; nor that gradients are turned on for it.
+            # The trial must not be traced, nor the switch that turns gradients on for it.
             with _disable_current_modes(), torch._C.DisableTorchFunction(), torch.random.fork_rng(devices=[]):
-                trials = [self._fitting(args, numbers, size) for numbers in _NUMBERS for size in (1e-2, 1.0, 1e3)]
+                trials = [
+                    self._matching_kinds(args, numbers, size) for numbers in _NUMBERS for size in (1e-2, 1.0, 1e3)
+                ]
         finally:
             _Traced.in_trial = False
             notes.marks[:], (notes.counts, notes.calls) = kept[0], kept[1:]
         fitting = set.intersection(*(trial for trial in trials if trial is not None)) if any(trials) else set()
-        return next((kind for kind in (_AS_IT_IS, _SLOPE) if kind in fitting), _UNKNOWN)
+        return next((kind for kind in (_AUTOGRAD, _SLOPE) if kind in fitting), _UNKNOWN)
 
-    def _fitting(self, args: tuple[Any, ...], numbers: Callable[[Any], Any], size: float) -> set[str] | None:
-        """The kinds that say the gradient there; None where the user's code was not made for such numbers."""
+    def _matching_kinds(self, args: tuple[Any, ...], numbers: Callable[[Any], Any], size: float) -> set[str] | None:
+        """Return the kinds that match the gradient in one trial; None where the user's code rejects such numbers."""
 
         def run(args: tuple[Any, ...]) -> tuple[_Context, Any]:
             torch.manual_seed(1)
@@ -167,15 +170,15 @@ class _Traced:
 
         torch.manual_seed(0)
         try:
-            given = pytree.tree_map(lambda leaf: _random(leaf, numbers), args)
-            context, result = run(given)
+            inputs = pytree.tree_map(lambda leaf: _random(leaf, numbers), args)
+            context, result = run(inputs)
             if not isinstance(result, torch.Tensor):
                 return set()
             gradient = size * torch.randn(result.shape, dtype=result.dtype)
             own = self._backward(context, gradient)
-            slopes = self._backward(run(given)[0], torch.ones_like(result))
-            found = {_AS_IT_IS} if _same(own, _of_forward(run, given, gradient)) else set()
-            shapes = [(slope.shape, arg.shape) for arg, slope in _pairs(given, slopes) if slope is not None]
+            slopes = self._backward(run(inputs)[0], torch.ones_like(result))
+            found = {_AUTOGRAD} if _same(own, _autograd_gradients(run, inputs, gradient)) else set()
+            shapes = [(slope.shape, arg.shape) for arg, slope in _pairs(inputs, slopes) if slope is not None]
             alike = all(shape == (result.shape, result.shape) for shape in shapes)
             if alike and _same(own, [None if slope is None else slope * gradient for slope in slopes]):
                 found.add(_SLOPE)
@@ -186,9 +189,9 @@ class _Traced:
 
 @contextmanager
 def _gradients_on() -> Iterator[None]:
-    """Gradients are on, whatever is said of them within, and no node in the graph says so.
+    """Keep gradients on within the context, without a node for it in the graph.
 
-    torch turns them off for a forward, and who writes one may do so again: neither is what its gradient is.
+    torch turns gradients off inside a custom forward, and the user's code may too; neither affects the custom gradient.
     """
     before, turn = torch.is_grad_enabled(), torch._C._set_grad_enabled
     with torch._C.DisableTorchFunction():
@@ -202,18 +205,18 @@ def _gradients_on() -> Iterator[None]:
 
 
 def _pairs(args: tuple[Any, ...], gradients: Any) -> Iterator[tuple[Any, Any]]:
-    return zip(args, gradients, strict=False)  # torch lets a backward give more, if the rest is None
+    return zip(args, gradients, strict=False)  # torch allows trailing extra gradients that are None
 
 
-def _of_forward(run: Callable[..., Any], args: tuple[Any, ...], gradient: Any) -> list[Any]:
-    """The gradients that the forward has by itself."""
-    given = [arg.clone().requires_grad_() if _is_smooth(arg) else arg for arg in args]
+def _autograd_gradients(run: Callable[..., Any], args: tuple[Any, ...], gradient: Any) -> list[Any]:
+    """Return the gradients that autograd derives from the forward alone."""
+    inputs = [arg.clone().requires_grad_() if _is_smooth(arg) else arg for arg in args]
     with torch.enable_grad():
-        total = (run(tuple(given))[1] * gradient).sum()
-    smooth = [arg for arg in given if _is_smooth(arg)]
+        total = (run(tuple(inputs))[1] * gradient).sum()
+    smooth = [arg for arg in inputs if _is_smooth(arg)]
     gradients = torch.autograd.grad(total, smooth, allow_unused=True) if total.requires_grad else [None] * len(smooth)
     found = iter(gradients)
-    return [next(found) if _is_smooth(arg) else None for arg in given]
+    return [next(found) if _is_smooth(arg) else None for arg in inputs]
 
 
 def _is_smooth(arg: Any) -> bool:
@@ -221,7 +224,7 @@ def _is_smooth(arg: Any) -> bool:
 
 
 def _same(ours: Any, theirs: Any) -> bool:
-    """Whether gradients are equal; None is zero."""
+    """Whether gradients are equal; None counts as zero."""
     for one, other in zip(ours, theirs, strict=False):
         if one is None and other is None:
             continue
@@ -241,7 +244,7 @@ _NUMBERS: tuple[Callable[[Any], Any], ...] = (
 
 
 def _random(leaf: Any, numbers: Callable[[Any], Any]) -> Any:
-    """A tensor of a traced one's shape, of random numbers."""
+    """Return a random tensor of a traced tensor's shape."""
     if not isinstance(leaf, torch.Tensor):
         return leaf
     shape = [length if isinstance(length, int) else int(length.node.hint) for length in leaf.shape]

@@ -1,8 +1,8 @@
-"""What a method that selects its branches asks while it runs: truth in three values, and the selected variables.
+"""Runtime of methods rewritten to run both branches: three-valued conditions, and selection of assigned variables.
 
-While a program is captured, a tensor of one element is a truth that is not known, and what both branches assign is
-selected by ``torch.where``. With numbers the same code runs both branches too, so that both sides of a proof draw
-alike, and keeps what the branch that is taken assigned, as the original does.
+During a capture, a one-element tensor is a condition of unknown truth, and variables that both branches assign are
+selected with ``torch.where``. When the same code runs on real numbers it also runs both branches, so that both sides of
+a proof draw the same random numbers, and it keeps what the taken branch assigned, as the original does.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import torch
 from port.errors import NoPair
 
 _WITHIN: ContextVar[int] = ContextVar("within", default=0)
-"""How many conditions that are not known the code that runs stands under."""
+"""How many unknown conditions enclose the code that is running."""
 
 
 @contextmanager
 def outside_branches() -> Iterator[None]:
-    """A run begins outside of any branch, and what it raises within one says nothing of the next run."""
+    """Start a run outside any branch, and forget the branches that an exception left open."""
     before = _WITHIN.set(0)
     try:
         yield
@@ -31,39 +31,39 @@ def outside_branches() -> Iterator[None]:
 
 
 def refuse_statistics(path: str, layer: torch.nn.Module) -> None:
-    """Refuse a layer that keeps statistics of what it is called on, in a branch that the original may not run.
+    """Refuse a layer with running statistics in a branch that the original may skip.
 
     Args:
-        path: of the layer.
-        layer: called in such a branch or not.
+        path: the layer's path.
+        layer: the layer that is being called.
 
     Raises:
-        NoPair: it is.
+        NoPair: the call is inside such a branch.
     """
     if _WITHIN.get() and layer.training and any(True for _ in layer.buffers()):
         raise NoPair(
-            f"{path} ({type(layer).__name__}) has running statistics, and is called in a branch that a drawn number "
-            "decides: a traced JAX program runs both branches, and would count the batches that the original leaves "
-            "out. Draw outside of the compiled step, or take a norm without running statistics"
+            f"{path} ({type(layer).__name__}) has running statistics and is called in a branch that depends on a "
+            "random number: a traced JAX program runs both branches, and would count batches that the original skips. "
+            "Draw the number outside the compiled step, or use a norm without running statistics"
         )
 
 
 def is_unknown(value: Any) -> bool:
-    """Whether something is a truth that depends on a tensor."""
+    """Whether a condition depends on a tensor's value."""
     return isinstance(value, torch.Tensor) and value.numel() == 1
 
 
 class NoValue:
-    """What a variable holds that no single value can be given: one branch leaves it, or both give different things."""
+    """Placeholder for a variable without one value: only one branch assigns it, or the two assign different types."""
 
     def __init__(self, why: str) -> None:
         self._why = why
 
     def refuse(self, *args: Any) -> Any:
-        """It is used.
+        """Refuse any use of the variable.
 
         Raises:
-            NoPair: says why it has no value.
+            NoPair: always, with the reason why the variable has no single value.
         """
         raise NoPair(self._why)
 
@@ -75,25 +75,25 @@ class Branches:
     """The branches of one module's methods.
 
     Args:
-        module: the root: what a branch may not write to.
-        numbers: whether it runs with numbers, so that the branch that is taken can be told.
+        module: the root module, whose tensors a branch must not write to.
+        numbers: whether it runs on real numbers, so that the taken branch is known.
     """
 
     def __init__(self, module: torch.nn.Module, *, numbers: bool) -> None:
         self.module, self.numbers = module, numbers
-        self.unset = NoValue("a variable that only one of two branches gives a value to is used behind both")
+        self.unset = NoValue("a variable that only one of two branches assigns is used after both")
 
     def test(self, value: Any, variables: dict[str, Any]) -> Test:
-        """A branch's condition; its branches begin.
+        """Open a pair of branches and return their condition.
 
         Args:
-            value: of the condition.
-            variables: the method's.
+            value: the condition's value.
+            variables: the method's local variables.
         """
         return Test(self, value, variables)
 
     def any_of(self, *operands: Callable[[], Any]) -> Any:
-        """``a or b``: true as soon as one operand is known to be true."""
+        """Evaluate ``a or b``: true as soon as one operand is known to be true."""
         unknown = value = None
         for operand in operands:
             value = operand()
@@ -104,7 +104,7 @@ class Branches:
         return value if unknown is None else unknown
 
     def all_of(self, *operands: Callable[[], Any]) -> Any:
-        """``a and b``: false as soon as one operand is known to be false."""
+        """Evaluate ``a and b``: false as soon as one operand is known to be false."""
         unknown = value = None
         for operand in operands:
             value = operand()
@@ -115,11 +115,11 @@ class Branches:
         return value if unknown is None else unknown
 
     def not_(self, value: Any) -> Any:
-        """``not a``."""
+        """Evaluate ``not a``."""
         return torch.logical_not(value) if is_unknown(value) else not value
 
     def either(self, condition: Any, one: Callable[[], Any], other: Callable[[], Any]) -> Any:
-        """``one if condition else other``."""
+        """Evaluate ``one if condition else other``."""
         if not is_unknown(condition):
             return one() if condition else other()
         test = self.test(condition, {})
@@ -128,18 +128,18 @@ class Branches:
         return chosen
 
     def state(self, variables: dict[str, Any]) -> list[tuple[str, torch.Tensor, int]]:
-        """The tensors that a branch may not write into, and how often each was written to."""
+        """Return the tensors that a branch must not write to, with their version counters."""
         named = [*self.module.named_parameters(), *self.module.named_buffers(), *variables.items()]
         return [(name, tensor, tensor._version) for name, tensor in named if isinstance(tensor, torch.Tensor)]
 
 
 class Test:
-    """A condition under which one of two branches is run.
+    """The condition of an ``if`` statement.
 
     Attributes:
-        may_hold: whether the first is run.
-        may_fail: whether the other is.
-        is_unknown: whether both are, and what they assign is selected.
+        may_hold: whether the first branch runs.
+        may_fail: whether the other branch runs.
+        is_unknown: whether both run and the variables that they assign are selected.
     """
 
     def __init__(self, branches: Branches, value: Any, variables: dict[str, Any]) -> None:
@@ -153,10 +153,10 @@ class Test:
             self._within = _WITHIN.set(_WITHIN.get() + 1)
 
     def end(self) -> None:
-        """Both branches have ended.
+        """Close both branches.
 
         Raises:
-            NoPair: one of them wrote into a tensor that was there before; says which.
+            NoPair: a branch wrote to a tensor that existed before it, or replaced a buffer; names it.
         """
         if not self.is_unknown:
             return
@@ -164,27 +164,27 @@ class Test:
         for name, tensor, version in self._before:
             if tensor._version != version:
                 raise NoPair(
-                    f"a branch that a drawn number decides writes into {name}, and a traced JAX program runs both "
-                    "branches: let it give a new tensor (x = x + y for x += y)"
+                    f"a branch that depends on a random number writes into {name}, and a traced JAX program runs both "
+                    "branches: make a new tensor instead (x = x + y for x += y)"
                 )
         now = dict(self._branches.module.named_buffers())
         replaced = [name for name, buffer in self._names.items() if now.get(name) is not buffer]
         if replaced:
-            raise NoPair(f"a branch that a drawn number decides replaces the buffer {replaced[0]}")
+            raise NoPair(f"a branch that depends on a random number replaces the buffer {replaced[0]}")
 
     def selected(self, name: str, one: Any, other: Any) -> Any:
-        """What a variable holds behind both branches.
+        """Return a variable's value after both branches.
 
         Args:
-            name: the variable's.
-            one: what it holds behind the first.
-            other: what it holds behind the other.
+            name: the variable's name.
+            one: its value after the first branch.
+            other: its value after the other branch.
         """
         if one is other:
             return one
         both = one, other
         if all(isinstance(each, bool) or _is_truth(each) for each in both):
-            return self._truth(one, other)  # with numbers too: the branches behind it are the same then
+            return self._truth(one, other)  # also on real numbers, so that later branches run alike
         if self._branches.numbers:
             return one if bool(self.condition) else other
         if all(isinstance(each, torch.Tensor) for each in both) and one.shape == other.shape:
@@ -194,8 +194,8 @@ class Test:
         if type(one) is type(other) and isinstance(one, tuple | list) and len(one) == len(other):
             return type(one)(self.selected(name, *items) for items in zip(one, other, strict=True))
         return NoValue(
-            f"{name} is {_kind(one)} in one branch and {_kind(other)} in the other, and a number that is drawn decides "
-            "which: a traced JAX program gives one kind of thing alone"
+            f"{name} is {_kind(one)} in one branch and {_kind(other)} in the other, and a random number decides which: "
+            "in a traced JAX program a value has one type and one shape"
         )
 
     def _truth(self, one: Any, other: Any) -> Any:

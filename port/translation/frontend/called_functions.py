@@ -1,4 +1,4 @@
-"""For the time of an export, the original's own functions note down their calls, as modules' ``forward`` do."""
+"""Record calls of the original's own functions during an export, so that the source can define them too."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from port.translation.frontend import custom_ops as markers
-from port.translation.frontend.instrument import NotedFunction, Notes, emptied, positional_names
+from port.translation.frontend.instrument import NotedFunction, Notes, positional_names, with_slots
 
 _KEY = "()"
-"""In the place of a module's path: no module has such a one."""
+"""Used in place of a module path for functions; no module path looks like it."""
 NEVER = ("torch", "torchvision.ops", "port")
 _PLAIN = (torch.Tensor, torch.SymInt, int, float, str, torch.dtype, torch.device, type(None))
-"""What a function may be given, and give, to be one of the written source's."""
+"""Types of arguments and results that a function in the written source may have."""
 
 
 @contextmanager
 def noted_functions(module: torch.nn.Module, notes: Notes) -> Iterator[None]:
-    """Within it, calls of functions that the module's own code knows by name are noted.
+    """Record calls of functions that the module's own code refers to by name, within the context.
 
     Args:
-        module: the root.
-        notes: of the capture.
+        module: the root module.
+        notes: the capture's notes.
     """
     homes = _homes(module)
     try:
@@ -52,7 +52,7 @@ def _noted(notes: Notes, function: FunctionType) -> Callable[..., Any]:
     signature = inspect.signature(function)
     names = positional_names(signature)
 
-    @wraps(function)  # its signature is the function's: some code asks what it is given
+    @wraps(function)  # some code inspects a function's signature
     def noted(*args: Any, **kwargs: Any) -> Any:
         if not is_noted(notes):
             return function(*args, **kwargs)
@@ -65,7 +65,7 @@ def _noted(notes: Notes, function: FunctionType) -> Callable[..., Any]:
             return function(*args, **kwargs)
         call = notes.next_call(_KEY)
         key = f"{notes.prefix}{_KEY}#{call}"
-        arguments, tensors, sizes = emptied(dict(bound.arguments))
+        arguments, tensors, sizes = with_slots(dict(bound.arguments))
         numbers = notes.origins.of_forward(sys._getframe(), names, function.__qualname__, arguments)
         made = NotedFunction(function, call, arguments, tuple(names[: len(args)]), tuple(kwargs), numbers=numbers)
         notes.functions[f"{key}>"] = notes.functions[f"{key}<"] = made
@@ -77,21 +77,21 @@ def _noted(notes: Notes, function: FunctionType) -> Callable[..., Any]:
         except BaseException:
             notes.marks[:] = [mark for mark in notes.marks if mark is not begun]
             raise
-        # Of a function that gives something else nothing is said: it is written out where it is called.
-        made.results, tensors, sizes = emptied(results if is_plain(results) else None)
+        # A function with any other result is inlined at its call.
+        made.results, tensors, sizes = with_slots(results if is_plain(results) else None)
         notes.marks.append(markers.mark(f"{key}<", tensors, sizes))
         return results
 
-    noted.__wrapped__ = function  # type: ignore[attr-defined]  # so that what it does can be looked at
+    noted.__wrapped__ = function  # type: ignore[attr-defined]  # so that its source can be inspected
     return noted
 
 
 def is_plain(tree: Any, *, without_tensors: bool = False) -> bool:
-    """Whether a tree holds tensors, and else numbers and the like.
+    """Whether a tree holds tensors and otherwise only plain values.
 
     Args:
-        tree: that is given, or that a call gives.
-        without_tensors: whether one will do that holds no tensor.
+        tree: a call's arguments or results.
+        without_tensors: whether to accept a tree without any tensor.
     """
     leaves = pytree.tree_leaves(tree, is_leaf=lambda leaf: leaf is None)
     is_any = without_tensors or any(isinstance(leaf, torch.Tensor) for leaf in leaves)
@@ -99,10 +99,10 @@ def is_plain(tree: Any, *, without_tensors: bool = False) -> bool:
 
 
 def is_noted(notes: Notes) -> bool:
-    """Whether a call that is made now is noted: one of the program that is captured, and not within a layer.
+    """Whether to record a call made now: it belongs to the captured program, and not to the inside of a kept layer.
 
-    A trial of a custom gradient runs under no mode, with numbers. Where torch.vmap, or a gradient within the model,
-    goes through the code, a mark has no rule.
+    The trial of a custom gradient runs on real numbers, under no dispatch mode. Marks have no batching and no gradient
+    rule, so nothing is recorded under torch.vmap, nor under a gradient taken inside the model.
     """
     is_mapped = torch._C._functorch.peek_interpreter_stack() is not None
     return not notes.in_layer and bool(_get_current_dispatch_mode_stack()) and not is_mapped
@@ -112,7 +112,7 @@ def is_noted(notes: Notes) -> bool:
 
 
 def _homes(module: torch.nn.Module) -> dict[FunctionType, list[Any]]:
-    """The original's own functions, each with the places from which its code calls it."""
+    """Return the original's own functions, each with the namespaces in which its callers look it up."""
     classes = original_classes(module)
     packages = frozenset(cls.__module__.partition(".")[0] for cls in classes)
     waiting = [member for cls in classes for each in vars(cls).values() if (member := _plain_function(each))]
@@ -133,7 +133,7 @@ def _homes(module: torch.nn.Module) -> dict[FunctionType, list[Any]]:
 
 
 def _called_by(caller: FunctionType) -> Iterator[tuple[Any, FunctionType]]:
-    """The functions that a function's code has names for, and where each name is looked up."""
+    """Yield the functions that a function's code refers to, with the namespace of each name."""
     names = set(_names_in(caller.__code__))
     variables = caller.__globals__
     for name in names & variables.keys():
@@ -147,7 +147,7 @@ def _called_by(caller: FunctionType) -> Iterator[tuple[Any, FunctionType]]:
     for cell in caller.__closure__ or ():
         try:
             held = cell.cell_contents
-        except ValueError:  # nothing is in it yet
+        except ValueError:  # the cell is still empty
             continue
         if isinstance(held, FunctionType):
             yield cell, held
@@ -161,7 +161,7 @@ def _names_in(code: CodeType) -> Iterator[str]:
 
 
 def _plain_function(member: Any) -> FunctionType | None:
-    """The function that a class's member is."""
+    """Return the plain function behind a class member: a method, static method or property."""
     if isinstance(member, property):
         member = member.fget
     member = getattr(member, "__func__", member)
@@ -169,23 +169,23 @@ def _plain_function(member: Any) -> FunctionType | None:
 
 
 def original_classes(module: torch.nn.Module) -> list[type]:
-    """The classes of a module and of all within it that are the original's own, with those that they derive from."""
+    """Return the user-defined classes of a module and its submodules, base classes included."""
     classes = (cls for inner in module.modules() for cls in type(inner).__mro__ if not is_of(cls.__module__, NEVER))
     return list(dict.fromkeys(classes))
 
 
 def is_special(function: FunctionType) -> bool:
-    """Whether a call of a function does not run it to its end."""
+    """Whether calling a function does not run its body: a generator or a coroutine."""
     special = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
     return bool(function.__code__.co_flags & special)
 
 
 def _is_own(function: FunctionType, packages: frozenset[str]) -> bool:
-    """Whether a function is of the original's code, and nothing but a function.
+    """Whether a function is a plain, undecorated function of the original's code.
 
     Args:
-        function: that the original calls.
-        packages: that the classes of the original's modules are of.
+        function: a function that the original calls.
+        packages: the packages that define the classes of the original's modules.
     """
     home = function.__module__ or ""
     is_theirs = home.partition(".")[0] in packages or not _is_installed(function.__code__.co_filename)
@@ -202,17 +202,18 @@ def _is_own(function: FunctionType, packages: frozenset[str]) -> bool:
 
 @cache
 def _is_installed(file: str) -> bool:
-    """Whether a file is of Python's own library, or of what is installed."""
+    """Whether a file belongs to the standard library or to an installed package."""
     folders = [*site.getsitepackages(), site.getusersitepackages(), sysconfig.get_path("stdlib")]
     return file.startswith("<") or any(Path(file).is_relative_to(folder) for folder in folders)
 
 
 def is_of(module: str, packages: tuple[str, ...]) -> bool:
+    """Whether a module, by its dotted name, belongs to one of some packages."""
     return any(module == package or module.startswith(f"{package}.") for package in packages)
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether two places are one."""
+    """Whether two places are the same."""
     if isinstance(one, tuple) and isinstance(other, tuple):
         return one[0] is other[0] and one[1] == other[1]
     return one is other

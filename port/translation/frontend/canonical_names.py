@@ -1,4 +1,4 @@
-"""One name for each parameter and buffer, where the original has several for one tensor."""
+"""Give each parameter and buffer one canonical name, where the original has several names for one tensor."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from port.translation.ir.graph import Graph
 
 
 def with_canonical_names(root: Any, layers: dict[str, Any], graph: Graph) -> Graph:
-    """The graph, each tensor of the module's under one name: that of a layer kept whole, if it has one.
+    """Return the graph with one name for each of the module's tensors; a kept layer's name wins.
 
     Args:
         root: the torch module.
         layers: paths of the layers kept whole → the torch layer.
-        graph: of one mode.
+        graph: the graph of one mode.
     """
     names = _names_of_one(root, layers)
     return replace(graph, held={value: names.get(path, path) for value, path in graph.held.items()})
 
 
 def _names_of_one(root: Any, layers: dict[str, Any]) -> dict[str, str]:
-    """Every name → the one that its tensor goes by."""
+    """Map every name to its tensor's canonical name."""
     tensors = [*root.named_parameters(remove_duplicate=False), *root.named_buffers(remove_duplicate=False)]
     by_tensor: dict[int, list[str]] = {}
     for name, tensor in tensors:

@@ -1,4 +1,4 @@
-"""Language models that are given caches: whether what they say of a token depends on those before it alone."""
+"""Check that a language model is causal, before it is translated with caches."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ import torch
 from port.errors import UsageError
 
 TOKENS = 19
-"""Of a text that is tried."""
+"""Length of the random text that the check runs on."""
 
 
 class WithCaches(Protocol):
-    """A torch module that is called at a position, with so many places in its caches.
+    """A torch language model with caches, called at a position.
 
     Attributes:
-        vocabulary: how many tokens there are.
-        window: of how many tokens an attention layer sees the last at most; 0 if all see all.
+        vocabulary: the number of distinct tokens.
+        window: the longest sliding window of an attention layer, in tokens; 0 if every layer sees all tokens.
     """
 
     vocabulary: int
     window: int
 
     def without_cache(self, input_ids: torch.Tensor) -> torch.Tensor:
-        """What it says of all tokens as it was without caches: logits (batch, tokens, vocabulary)."""
+        """Return the logits of the model without caches, (batch, tokens, vocabulary), for ids (batch, tokens)."""
 
 
 def check_causal(module: Any, name: str) -> None:
-    """See that a token changes nothing of what is said of those before it.
+    """Check that changing a token does not change the logits of earlier tokens.
 
     Args:
-        module: `WithCaches`, with numbers, in evaluation.
-        name: of the original, for the message.
+        module: a `WithCaches` with weights, in evaluation mode.
+        name: the original's name, for the message.
 
     Raises:
-        UsageError: it does.
+        UsageError: the logits of an earlier token change; says at which position.
     """
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(0, module.vocabulary, (2, TOKENS), generator=generator)
@@ -44,7 +44,7 @@ def check_causal(module: Any, name: str) -> None:
     with torch.no_grad():
         before, after = module.without_cache(ids), module.without_cache(other)
     changed = (before[:, :-1] - after[:, :-1]).abs().amax(dim=(0, 2))
-    # Rounding alone changes nothing: the same numbers are added in the same order.
+    # Rounding adds no difference here: both runs add the same numbers in the same order.
     if bool((changed > 1e-4 * before.abs().max()).any()):
         place = int((changed > 1e-4 * before.abs().max()).nonzero()[0])
         raise UsageError(

@@ -21,23 +21,24 @@ _METHODS = (
     *("parameters", "named_parameters", "buffers", "named_buffers", "state_dict", "load_state_dict"),
     *("train", "eval", "requires_grad_"),
 )
-"""Of torch.nn.Module: torch, or this translation, calls them on any module."""
+"""Methods of torch.nn.Module that torch, or this translation, calls on any module."""
 
 
 _SEEDS = count()
-"""Of random numbers in memory: each once, for the memory that the original gets may hold those of a copy before it."""
+"""Seeds for filling uninitialised memory. Each is used once: a run may get memory that an earlier run has filled."""
 
 
 def check_forward(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Run a module and a copy of it once, in evaluation; what is translated and proven are runs of copies.
+    """Run a module and a copy of it once in evaluation mode, and compare them; all later runs are of copies.
 
     Args:
-        module: stays as it is.
-        args: example inputs.
-        kwargs: those by name.
+        module: the original; left unchanged.
+        args: positional example inputs.
+        kwargs: example inputs by name.
 
     Raises:
-        UsageError: it does not take its inputs; an attribute hides a method of torch's; a copy computes something else.
+        UsageError: the module does not accept its inputs; an attribute hides one of torch's methods; a copy computes
+            something else.
     """
     check_methods(module)
     with same_numbers_afterwards():
@@ -50,36 +51,36 @@ def _check_copy(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     if is_without_numbers(module):
         _run(made, args, kwargs, f"{name} does not take the example inputs")
         return
-    with _as_it_was(module, memo):
+    with _restored_afterwards(module, memo):
         theirs = _run(module, args, kwargs, f"{name} does not take the example inputs")
-    own = f"{name} runs, but what is translated and proven are runs of copies, and a copy of it"
+    own = f"{name} runs, but translation and proof run copies of it, and a copy"
     seed = next(_SEEDS)
     with _reads(module) as read, filled_at_random(seed) as places:
-        ours = _run(made, args, kwargs, f"{own} fails: it may tell its parts by what no copy has, as id()")
+        ours = _run(made, args, kwargs, f"{own} fails: it may identify its parts by id() or the like")
     if read:
-        raise UsageError(f"{own} reads {read[0]} of the original: a global, or a class, holds it; use self")
+        raise UsageError(f"{own} reads the original's {read[0]}: a global or a class holds it; read it through self")
     number = next((k for k, (one, other) in enumerate(zip(theirs, ours, strict=False)) if not _same(one, other)), None)
     if len(theirs) != len(ours) or number is not None:
-        if places and _is_of_memory(module, args, kwargs, ours, seed):
+        if places and _reads_uninitialized_memory(module, args, kwargs, ours, seed):
             raise UsageError(
-                f"{name} gives memory as it happens to be (output {number or 0}): {places[0]} makes a tensor that "
-                "nothing fills; torch.zeros in place of torch.empty makes it the same at every run"
+                f"{name} returns uninitialised memory (output {number or 0}): {places[0]} makes a tensor that nothing "
+                "fills. torch.zeros instead of torch.empty makes every run the same"
             )
         raise UsageError(
-            f"{own} gives something else (output {number or 0}): it draws numbers that no seed of torch's decides, "
-            "keeps a state that is no tensor and cannot be copied, or tells its parts by what no copy has, as id()"
+            f"{own} computes something else (output {number or 0}): the module draws random numbers that torch's seed "
+            "does not control, keeps state that is not a tensor and cannot be copied, or identifies its parts by id()"
         )
 
 
-def _is_of_memory(module: Any, args: Any, kwargs: Any, ours: list[Any], seed: int) -> bool:
-    """Whether copies of a module give what `ours` is where memory is filled alike, and something else where not.
+def _reads_uninitialized_memory(module: Any, args: Any, kwargs: Any, ours: list[Any], seed: int) -> bool:
+    """Whether a module's results depend on what uninitialised memory holds.
 
     Args:
         module: the original.
-        args: of the example call.
-        kwargs: of the example call.
-        ours: what a copy gave.
-        seed: with which memory was filled then.
+        args: positional arguments of the example call.
+        kwargs: keyword arguments of the example call.
+        ours: a copy's results.
+        seed: the seed of the numbers that filled memory in that run.
     """
     runs = []
     for filled in (seed, next(_SEEDS)):
@@ -91,17 +92,19 @@ def _is_of_memory(module: Any, args: Any, kwargs: Any, ours: list[Any], seed: in
 
 
 def check_draws(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Run copies of a module; to be called where a run of it has used Python's or numpy's generator, or may have.
+    """Check that a module's results do not depend on Python's or numpy's random numbers.
+
+    Called where a run has used one of these generators, or may have.
 
     Raises:
-        NoPair: what it gives depends on the numbers that these draw.
+        NoPair: the results depend on them; names the line that draws.
     """
     if is_without_numbers(module):
         return
     fails = f"a copy of {type(module).__qualname__} fails"
 
     def run(copy: Any) -> list[Any]:
-        modes = (True, False)  # the first draws are training's: there layers are skipped
+        modes = (True, False)  # training first: layers are skipped there, so its draws come first
         return [tensor for training in modes for tensor in _run(copy, args, kwargs, fails, training=training)]
 
     check_random_source(lambda: copied_with_memo(module)[0], run, _same)
@@ -111,7 +114,7 @@ def check_methods(module: Any) -> None:
     """Check that torch's own methods can be called on a module and its submodules.
 
     Raises:
-        UsageError: an attribute has the name of one, and is no function.
+        UsageError: an attribute that is not callable hides such a method.
     """
     waiting = [("", module)]
     seen: set[int] = set()
@@ -126,7 +129,7 @@ def check_methods(module: Any) -> None:
                 raise UsageError(
                     f"{type(inner).__qualname__}{f' ({path})' if path else ''} sets self.{name}"
                     f"{f' at {place}' if place is not None else ''}, which hides torch.nn.Module.{name}: "
-                    "give the attribute another name"
+                    "rename the attribute"
                 )
         waiting += [(f"{path}.{name}" if path else name, child) for name, child in vars(inner)["_modules"].items()]
 
@@ -134,10 +137,10 @@ def check_methods(module: Any) -> None:
 def _run(
     module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fails: str, *, training: bool = False
 ) -> list[Any]:
-    """The tensors that a module gives; in evaluation, or in training.
+    """Run a module in one mode and return the tensors in its results.
 
     Raises:
-        UsageError: it fails; begins with ``fails``.
+        UsageError: the module fails; the message begins with ``fails``.
     """
     import torch
     from torch.utils import _pytree as pytree
@@ -165,7 +168,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two tensors are equal but for what threads may add in another order."""
+    """Whether two tensors are equal, up to the order in which threads add."""
     import torch
 
     if one.shape != other.shape or one.dtype != other.dtype:
@@ -181,12 +184,12 @@ def _same(one: Any, other: Any) -> bool:
 
 
 @contextmanager
-def _as_it_was(module: Any, memo: dict[int, Any]) -> Iterator[None]:
-    """After it, a module is as it was before, with all that it reaches.
+def _restored_afterwards(module: Any, memo: dict[int, Any]) -> Iterator[None]:
+    """Restore a module, and everything that it reaches, on leaving the context.
 
     Args:
-        module: may be run within.
-        memo: of a copy that was made of it before: it has the tensors' numbers.
+        module: may be run within the context.
+        memo: the memo of an earlier deep copy, which holds the tensors' values.
     """
     import torch
 
@@ -219,7 +222,7 @@ def _as_it_was(module: Any, memo: dict[int, Any]) -> Iterator[None]:
 
 
 def _restore(held: Any, before: Any) -> None:
-    """Give a dict, a list or a set what it had, where it has something else."""
+    """Restore a dict, list or set whose contents have changed."""
     if isinstance(held, dict):
         now: Any = [part for item in held.items() for part in item]
         then: Any = [part for item in before.items() for part in item]
@@ -232,7 +235,7 @@ def _restore(held: Any, before: Any) -> None:
 
 @contextmanager
 def _reads(module: Any) -> Iterator[list[str]]:
-    """Within it, the names of a module's own parameters and buffers are noted that any operator takes."""
+    """Collect the names of the module's parameters and buffers that any operator reads, within the context."""
     from torch.utils import _pytree as pytree
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -253,12 +256,12 @@ def _reads(module: Any) -> Iterator[list[str]]:
 
 
 def _storage(leaf: Any) -> int:
-    """Where a tensor's numbers begin in memory; 0 for what has none."""
+    """Return the address of a tensor's storage; 0 for anything without one."""
     import torch
 
     if not isinstance(leaf, torch.Tensor) or leaf.layout is not torch.strided:
         return 0
     try:
         return leaf.untyped_storage().data_ptr()
-    except (NotImplementedError, RuntimeError):  # a wrapper of other tensors
+    except (NotImplementedError, RuntimeError):  # a tensor subclass that wraps other tensors
         return 0

@@ -1,4 +1,4 @@
-"""torch's composite operators: which of them stay in a functional graph, and which are always taken apart."""
+"""Composite operators of torch: which of them stay in a functional graph, and which are always decomposed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ DECOMPOSED = frozenset([
     "split", "swapaxes", "swapdims", "tensor_split", "to", "unflatten", "unsafe_chunk", "view_as", "vsplit",
 ])
 # fmt: on
-"""Composite operators that are always decomposed, and whose parts are no composite operators that could stay."""
+"""Composite operators that are always decomposed, into operators that are not composite themselves."""
 
 _TRACED = (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd)
 _STAYS = "_is_preservable_cia_op"
-"""torch's function that says whether one may stay; private to torch."""
+"""Private function of torch that decides whether a composite operator may stay."""
 
 
 def knows_which_stay() -> bool:
-    """Whether this torch says of a composite operator whether it may stay."""
+    """Whether this version of torch can tell which composite operators may stay."""
     return hasattr(utils, _STAYS)
 
 
@@ -32,10 +32,10 @@ def stays(operator: Any) -> bool:
 
 
 def is_composite(operator: Any) -> bool:
-    """Whether an operator is made of others, for every device and for gradients."""
+    """Whether an operator is composed of others, for every device and for gradients."""
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "CompositeImplicitAutograd"))
 
 
 def is_taken_apart(operator: Any) -> bool:
-    """Whether an operator that is no composite one for every device is one in what torch traces, as hardshrink is."""
+    """Whether tracing decomposes an operator that is not composite on every device, such as hardshrink."""
     return not is_composite(operator) and any(key in operator.py_kernels for key in _TRACED)

@@ -12,18 +12,21 @@ from port.translation.frontend.input_lengths import InputLengths, Lengths, holds
 from port.translation.ir.symbolic_lengths import UNSAID, words_in
 
 GLANCE = 80
-"""Letters of a condition that a person reads at one glance."""
+"""The longest condition, in characters, that is shown without being split up."""
 _MOST = 4096
-"""Lengths up to which a condition on one name is tried."""
+"""The largest length at which a condition on one name is evaluated."""
 
 
 def conditions(guards: Iterable[str], lengths: InputLengths, example: Lengths) -> tuple[str, ...]:
-    """Conditions without those that always hold, and each in its plainest form.
+    """Drop conditions that always hold, and simplify the others.
 
     Args:
-        guards: what torch.export assumed, by the lengths' names.
-        lengths: of the inputs.
-        example: the free lengths' numbers in the example.
+        guards: what torch.export assumed, in terms of the lengths' names.
+        lengths: the lengths of the inputs.
+        example: the free lengths in the example call.
+
+    Returns:
+        The conditions as Python expressions, e.g. ``"t <= 64"``.
     """
     found: dict[str, None] = {}
     of_one: dict[str, list[str]] = {}
@@ -36,7 +39,7 @@ def conditions(guards: Iterable[str], lengths: InputLengths, example: Lengths) -
         elif not _always(guard, names):
             found.setdefault(guard)
     for guard in [guard for guard in found if len(guard) > GLANCE]:
-        if apart := _apart(guard, example):
+        if apart := _split_by_length(guard, example):
             del found[guard]
             for name, condition in apart.items():
                 of_one.setdefault(name, []).append(condition)
@@ -46,12 +49,12 @@ def conditions(guards: Iterable[str], lengths: InputLengths, example: Lengths) -
 
 
 def _without_implied(found: list[str], example: Lengths) -> tuple[str, ...]:
-    """Conditions without those that hold wherever the others do; the longest go first."""
+    """Drop the conditions that the others imply, longest first."""
     left = list(found)
     for condition in sorted(found, key=len, reverse=True):
         others = [other for other in left if other != condition]
         names = {name for text in (condition, *others) for name in words_in(text) if name in example}
-        far = chain.from_iterable(_drawn(sorted(names), most) for most in (1000, *_far(condition)))
+        far = chain.from_iterable(_drawn(sorted(names), most) for most in (1000, *_distant_lengths(condition)))
         tried = chain(near(names, example), far)
         if others and _follows(condition, (sizes for sizes in tried if all(holds(other, sizes) for other in others))):
             left = others
@@ -59,13 +62,13 @@ def _without_implied(found: list[str], example: Lengths) -> tuple[str, ...]:
 
 
 def _follows(condition: str, drawn: Iterator[Lengths]) -> bool:
-    """Whether a condition holds for all lengths that are drawn; not where none are."""
+    """Whether a condition holds for all drawn lengths; False if there are none."""
     first = next(drawn, None)
     return first is not None and all(holds(condition, sizes) for sizes in chain([first], drawn))
 
 
 def near(names: set[str], example: Lengths) -> Iterator[Lengths]:
-    """The example's lengths, lengths near them, and small ones, in many combinations."""
+    """Yield the example's lengths, then random combinations of small lengths and lengths near the example's."""
     generator = random.Random(2)
     choices = {name: [*range(1, 25), *range(max(1, example[name] - 3), example[name] + 4)] for name in sorted(names)}
     yield {name: example[name] for name in names}
@@ -73,10 +76,10 @@ def near(names: set[str], example: Lengths) -> Iterator[Lengths]:
         yield {name: generator.choice(sizes) for name, sizes in choices.items()}
 
 
-def _apart(guard: str, example: Lengths) -> dict[str, str]:
-    """A condition on several lengths as a plain one on each, which together ask for as much or more; empty if none do.
+def _split_by_length(guard: str, example: Lengths) -> dict[str, str]:
+    """Split a condition on several lengths into one on each that together imply it; empty if that is impossible.
 
-    ``n * ((h - 7)//2 + 1) * ((w - 7)//2 + 1) >= 2``, of an array that is not empty, is ``h >= 7`` and ``w >= 7``.
+    ``n * ((h - 7)//2 + 1) * ((w - 7)//2 + 1) >= 2``, for an array that is not empty, becomes ``h >= 7`` and ``w >= 7``.
     """
     names = example.keys() & words_in(guard)
     plain = {}
@@ -92,11 +95,11 @@ def _apart(guard: str, example: Lengths) -> dict[str, str]:
 
 
 def _of_one(guards: list[str], name: str) -> list[str]:
-    """Conditions on one length as one plain condition; or each as plain as it can be said."""
+    """Merge conditions on one length into one simple condition, or simplify each alone."""
     met = [[holds(guard, {name: size}) for size in range(1, _MOST + 1)] for guard in guards]
-    # What ends far above stays as torch.export says it.
+    # A condition that fails only far above `_MOST` stays in torch.export's form.
     ends = [
-        all(own) and not all(holds(guard, {name: size}) for size in _far(guard))
+        all(own) and not all(holds(guard, {name: size}) for size in _distant_lengths(guard))
         for guard, own in zip(guards, met, strict=True)
     ]
     far = list(compress(guards, ends))
@@ -111,11 +114,11 @@ def _of_one(guards: list[str], name: str) -> list[str]:
 
 
 def _plain(met: list[bool], name: str) -> str | None:
-    """``h >= 7``, ``t <= 64``, ``w % 4 == 0``; empty if all is met; None if it is nothing of the kind.
+    """Write a condition as ``h >= 7``, ``t <= 64`` or ``w % 4 == 0``; empty if it always holds, None if no form fits.
 
     Args:
-        met: by lengths from 1 on.
-        name: of the length.
+        met: whether each length, from 1 on, meets the condition.
+        name: the length's name.
     """
     if all(met):
         return ""
@@ -134,7 +137,7 @@ def _plain(met: list[bool], name: str) -> str | None:
 
 
 def _multiples(met: list[bool], name: str) -> list[str]:
-    """``w % 4 == 0`` and where that begins or ends, ``w >= 8``; nothing where other lengths are met."""
+    """Write a condition as a multiple with bounds, ``w % 4 == 0`` and ``w >= 8``; empty if it is not one."""
     sizes = [size for size, is_met in enumerate(met, 1) if is_met]
     step = gcd(*sizes)
     if len(sizes) < 2 or step == 1 or sizes != [*range(sizes[0], sizes[-1] + 1, step)]:
@@ -145,19 +148,19 @@ def _multiples(met: list[bool], name: str) -> list[str]:
 
 
 def _always(guard: str, names: list[str]) -> bool:
-    """Whether a condition on several lengths holds for all: tried on small, middling and large ones."""
-    drawn = chain.from_iterable(_drawn(names, most) for most in (3, 40, 1000, *_far(guard)))
+    """Whether a condition on several lengths holds for all small, medium and large lengths that are tried."""
+    drawn = chain.from_iterable(_drawn(names, most) for most in (3, 40, 1000, *_distant_lengths(guard)))
     return all(holds(guard, sizes) for sizes in drawn)
 
 
 def _drawn(names: Iterable[str], most: int) -> Iterator[Lengths]:
-    """Random lengths, and the largest of all."""
+    """Yield the largest length for all names, then random lengths up to it."""
     generator = random.Random(most)
     yield dict.fromkeys(names, most)
     for _ in range(300):
         yield {name: generator.randint(1, most) for name in names}
 
 
-def _far(guard: str) -> list[int]:
-    """Lengths far above the numbers that a condition names."""
+def _distant_lengths(guard: str) -> list[int]:
+    """Return lengths well above the numbers in a condition."""
     return [4 * number for number in map(int, re.findall(r"\d+", guard)) if _MOST <= 4 * number < 2**31]

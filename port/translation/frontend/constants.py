@@ -1,4 +1,4 @@
-"""Tensors that a run reads and that are neither inputs nor made by an operator: numbers, or state that hides."""
+"""Tensors that a run reads and that are neither inputs nor results: literal numbers, or state hidden from torch."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from port.translation.ir.source_location import SourceLocation
 
 _MOST_NUMBERS, _FEW = 256, 4
 _DIGITS = 6
-"""A number with more of them in float32 was computed or drawn; nobody wrote it."""
+"""A float32 number with more digits was computed or drawn; nobody wrote it by hand."""
 
 
 def constant(tensor: Any) -> syntax.Expr:
-    """A tensor that the code made of numbers, as it is written.
+    """Write a tensor as a literal, ``jnp.array([1.0, 2.0], jnp.float32)``.
 
     Raises:
-        NoPair: it has too many numbers to be written.
+        NoPair: the tensor has too many elements for a literal.
     """
     if tensor.numel() > _MOST_NUMBERS:
         raise NoPair(f"a constant of {tensor.numel()} numbers: make it a buffer of the module (register_buffer)")
@@ -33,17 +33,17 @@ def constant(tensor: Any) -> syntax.Expr:
 
 
 def made_in_forward(program: Any) -> set[str]:
-    """Names of the constants that the run itself made of numbers, as ``torch.tensor([1.0, 2.0])`` does.
+    """Return the names of the constants that forward itself creates, e.g. with ``torch.tensor([1.0, 2.0])``.
 
     Args:
-        program: as it was exported; what tells them apart is gone once it is decomposed.
+        program: the exported program, before decomposition; that removes the operators which identify them.
     """
     lifted = (node for node in program.graph.nodes if "lift_fresh" in str(node.target) and node.op == "call_function")
     return {argument.name for node in lifted for argument in node.all_input_nodes}
 
 
 def held_names(module: Any) -> dict[Any, str]:
-    """What tells the memory of a parameter or a buffer → its name in the module."""
+    """Map the memory of each parameter and buffer, as `memory_of` describes it, to its name in the module."""
     tensors = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
     found: dict[Any, str] = {}
     for name, tensor in tensors:
@@ -54,7 +54,7 @@ def held_names(module: Any) -> dict[Any, str]:
 
 
 def memory_of(tensor: Any) -> Any:
-    """What two tensors have in common that are the same numbers in the same memory; None where it cannot be said."""
+    """Return a key that is equal for tensors with the same elements in the same memory; None where there is none."""
     import torch
 
     if tensor.layout is not torch.strided or tensor.is_meta or not tensor.numel():
@@ -63,18 +63,18 @@ def memory_of(tensor: Any) -> Any:
 
 
 def check_constants(graph: Graph, module: Any, made: set[str]) -> None:
-    """See that what is to stand in the source as numbers is numbers that a person would write.
+    """Check that every constant of a graph can be a literal in the source.
 
-    A tensor that was there before the run is state: of a module that torch does not know of, of a plain attribute, of
-    a global. Only a few numbers, or short ones, may stand in the source.
+    A tensor that existed before the run is state: of a module that is not registered, of a plain attribute, or of a
+    global. Only a few numbers, or short ones, may become a literal.
 
     Args:
-        graph: of the run.
-        module: that was run.
+        graph: the graph of the run.
+        module: the module that was run.
         made: names of the constants that the run itself made.
 
     Raises:
-        NoPair: there is such a tensor; says what it is, where it is read and where it was set.
+        NoPair: a constant is hidden state; says what it is, where it is read and where it was set.
     """
     readers: dict[Value, SourceLocation | None] = {}
     for step in graph.steps:
@@ -85,13 +85,13 @@ def check_constants(graph: Graph, module: Any, made: set[str]) -> None:
             where = f"{readers[value]}: " if readers[value] is not None else ""
             raise NoPair(
                 f"{where}the code makes a tensor of numbers on the model's device, as x[:, [-1]] does: on the meta "
-                "device they are lost. Take a slice (x[:, -1:]), torch.arange, or translate the model with its numbers"
+                "device they are lost. Use a slice (x[:, -1:]) or torch.arange, or translate the model with its weights"
             )
         if value in readers and value.name not in made:
-            _see(tensor, module, readers[value])
+            _check_constant(tensor, module, readers[value])
 
 
-def _see(tensor: Any, module: Any, place: SourceLocation | None) -> None:
+def _check_constant(tensor: Any, module: Any, place: SourceLocation | None) -> None:
     where = f"{place}: " if place is not None else ""
     shape = "×".join(map(str, tensor.shape)) or "one number"
     for path, found in _tensors(reached(module)):
@@ -100,15 +100,15 @@ def _see(tensor: Any, module: Any, place: SourceLocation | None) -> None:
         name = f"{type(module).__qualname__}{path}"
         if hasattr(found, PART_OF_ANOTHER):
             raise NoPair(
-                f"{where}{name} ({shape}) is read, and lies in the memory of a parameter or a buffer"
-                f"{_set_at(module, path)}: read that one in forward, and cut, turn or detach it there"
+                f"{where}{name} ({shape}) is read, and is a view of a parameter or a buffer{_set_at(module, path)}: "
+                "read that parameter or buffer in forward, and slice, transpose or detach it there"
             )
         if found.requires_grad or _is_of_a_module(module, path, found):
             raise NoPair(
                 f"{where}{name} ({shape}) is read, and torch does not know that {type(module).__qualname__} holds it"
                 f"{_set_at(module, path)}: state_dict() and parameters() leave it out, so no checkpoint has it and no "
-                "optimizer trains it; eval() and to() do not reach it. Hold what is in a list in an nn.ModuleList (or "
-                "nn.ParameterList), in a dict in an nn.ModuleDict, and what a function uses in an attribute of its own"
+                "optimizer trains it; eval() and to() do not reach it. Replace a list by an nn.ModuleList (or "
+                "nn.ParameterList), a dict by an nn.ModuleDict, and assign what a function uses to an attribute"
             )
         if not is_written(tensor):
             raise NoPair(
@@ -118,18 +118,18 @@ def _see(tensor: Any, module: Any, place: SourceLocation | None) -> None:
         return
     if not is_written(tensor):
         raise NoPair(
-            f"{where}a tensor ({shape}) is read that was there before forward ran, and that is neither a parameter nor "
-            f"a buffer of {type(module).__qualname__}: no checkpoint has it. Make it an nn.Parameter, or a buffer "
+            f"{where}a tensor ({shape}) is read that existed before forward ran and is neither a parameter nor a "
+            f"buffer of {type(module).__qualname__}: no checkpoint has it. Make it an nn.Parameter, or a buffer "
             "(register_buffer)"
         )
 
 
 @contextmanager
-def told_what_is_written(module: Any) -> Iterator[None]:
-    """Within it, a run that writes to hidden state is refused with the state's name.
+def naming_hidden_writes(module: Any) -> Iterator[None]:
+    """Turn torch.export's error for a write to hidden state into one that names the state, within the context.
 
     Raises:
-        NoPair: it is.
+        NoPair: the run writes to a tensor that is neither a parameter nor a buffer.
     """
     try:
         yield
@@ -140,14 +140,14 @@ def told_what_is_written(module: Any) -> Iterator[None]:
         hidden = [path for path, tensor in _tensors(reached(module)) if id(tensor) not in known]
         names = ", ".join(f"{type(module).__qualname__}{path}" for path in hidden[:3])
         raise NoPair(
-            f"forward writes to a tensor that was there before, and that is neither a parameter nor a buffer"
+            f"forward writes to a tensor that existed before it ran and is neither a parameter nor a buffer"
             f"{f' ({names})' if names else ''}: no checkpoint has it. Make it a buffer (register_buffer), and hold "
             "modules so that torch knows them (nn.ModuleList, nn.ModuleDict)"
         ) from None
 
 
 def is_written(tensor: Any) -> bool:
-    """Whether a tensor holds numbers that a person would write into a source: few, or short."""
+    """Whether a tensor holds numbers that a person would write as a literal: few, or with few digits."""
     import numpy as np
 
     if tensor.numel() <= _FEW or not tensor.is_floating_point():
@@ -169,12 +169,12 @@ def _tensors(things: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
 
 
 def _is_of(found: Any, tensor: Any) -> bool:
-    """Whether a tensor is the very memory that was read; export gives another object for it."""
+    """Whether a tensor is the one that was read; torch.export may return another object with the same memory."""
     return found is tensor or (memory_of(tensor) is not None and memory_of(found) == memory_of(tensor))
 
 
 def _is_of_a_module(module: Any, path: str, tensor: Any) -> bool:
-    """Whether a tensor is a buffer of a module that hides, as running statistics are."""
+    """Whether a tensor is a buffer of an unregistered module, as running statistics are."""
     import torch
 
     hidden = (thing for _, thing in reached(module) if isinstance(thing, torch.nn.Module))
@@ -182,7 +182,7 @@ def _is_of_a_module(module: Any, path: str, tensor: Any) -> bool:
 
 
 def _set_at(module: Any, path: str) -> str:
-    """Where the attribute was set by which the module reaches something, in words."""
+    """Say where the attribute on a path was assigned, for a message; empty if that is unknown."""
     import re
 
     owner, name = module, ""

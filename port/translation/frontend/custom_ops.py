@@ -1,4 +1,4 @@
-"""Operators of our own in an exported graph: a layer kept whole, a mark that takes note of values, a given gradient."""
+"""Custom operators in an exported graph: a layer kept whole, a mark that records values, a custom gradient."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ def _library() -> torch.library.Library:
 
 
 def layer(key: str, fake: Callable[[list[Any]], list[Any]], tensors: Sequence[Any], sizes: Sequence[Any]) -> list[Any]:
-    """One node in the graph for a whole layer; ``fake`` gives the outputs' shapes from fake tensors."""
+    """Insert one graph node for a whole layer; ``fake`` computes its outputs from fake tensors."""
     _library()
     _fakes[key] = fake
     return list(torch.ops.port_translation.layer(key, list(tensors), list(sizes)))
 
 
 def mark(key: str, tensors: Sequence[Any], sizes: Sequence[Any]) -> Any:
-    """A node that takes values and gives a tensor which nobody needs: it stays only if the graph returns that."""
+    """Insert a node that records values; it stays in the graph only if the graph returns its dummy result."""
     _library()
     return torch.ops.port_translation.mark(key, list(tensors), list(sizes))
 
 
 def sloped(y: Any, x: Any, slope: Any) -> Any:
-    """A node for y, whose gradient by x is ``slope`` besides its own: `port.nn.functional.sloped`."""
+    """Insert a node that returns y and adds ``slope`` to its gradient by x: `port.nn.functional.sloped`."""
     _library()
     return torch.ops.port_translation.sloped(y, x, slope)
 
 
 def forget(prefix: str) -> None:
-    """Forget the layers of one capture."""
+    """Drop the registered layers of one capture."""
     for key in [key for key in _fakes if key.startswith(prefix)]:
         del _fakes[key]
 

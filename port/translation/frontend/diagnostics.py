@@ -20,7 +20,7 @@ from port.translation.frontend.precision import in_double, in_float64, is_all_do
 from port.translation.frontend.quiet import quiet
 from port.translation.frontend.resized_inputs import Axis, Sizes, resized, tensors_of
 from port.translation.frontend.source_locations import is_users
-from port.translation.frontend.stepped_lengths import short_sizes, walked_lengths
+from port.translation.frontend.stepped_lengths import looped_lengths, short_sizes
 from port.translation.frontend.trials import Trials
 from port.translation.ir.graph import Graph
 from port.translation.ir.instrumentation import after
@@ -33,14 +33,17 @@ _DATA_DEPENDENT = ("DataDependent", "GuardOnData", "UserError", "Unbacked", "Con
 
 
 def both_modes(trials: Trials, *, free: Sequence[FreeLength] = ()) -> tuple[bool, dict[bool, Graph]]:
-    """The graphs of evaluation and training; and whether they were captured in float64.
+    """Capture the graphs of evaluation and training, in float64 if possible.
 
-    In float64, what is computed in the model's own precision can be told from what the code says is float32. A model
-    that does not run so is captured as it is.
+    A float64 capture shows which values follow the model's precision and which the code fixes to float32. A model that
+    does not run in float64 is captured in its own precision.
 
     Args:
-        trials: runs of the original, which is left as it is.
-        free: the lengths to leave free, where torch.export does.
+        trials: runs of the original, which is left unchanged.
+        free: the lengths to leave free, where torch.export can.
+
+    Returns:
+        Whether the capture is in float64, and mode (training or not) → graph.
 
     Raises:
         NoPair, UsageError, LongLength: as `captured`.
@@ -69,42 +72,43 @@ class _Original:
         if double:
             self.args, self.kwargs = pytree.tree_map(in_float64, (self.args, self.kwargs))
 
-    def captured(self, given: tuple[Any, Any], *, free: Sequence[FreeLength]) -> BothModes:
-        """Its graphs on inputs."""
-        return BothModes(self.module, *given, layers=self.trials.layers, free=free, double=self.double)
+    def captured(self, inputs: tuple[Any, Any], *, free: Sequence[FreeLength]) -> BothModes:
+        """Return its captures on these positional and keyword inputs."""
+        return BothModes(self.module, *inputs, layers=self.trials.layers, free=free, double=self.double)
 
 
 def _both(original: _Original, free: Sequence[FreeLength]) -> dict[bool, Graph]:
-    """Both graphs, with the same lengths free: what one mode fixes, the written module cannot leave free."""
-    walked = walked_lengths(original.trials, free)
-    if walked:
-        graphs = _looped(original, free, walked)
+    """Capture both graphs with the same lengths free: a length that one mode fixes is fixed in the written module."""
+    looped = looped_lengths(original.trials, free)
+    if looped:
+        graphs = _looped(original, free, looped)
         if graphs is not None:
             return graphs
-    # A length of 1 is no walk: what it adds is broadcasting.
-    left = free = [length for length in free if length not in walked or length.size == 1]
+    # A length of 1 is not looped over: its extra operators are broadcasting.
+    left = free = [length for length in free if length not in looped or length.size == 1]
     while True:
         modes = original.captured((original.args, original.kwargs), free=left)
         graphs = {training: modes.graph(training=training) for training in (False, True)}
-        fixed = {axis for graph in graphs.values() for axis in fixed_axes(graph)} | _otherwise(graphs)
+        fixed = {axis for graph in graphs.values() for axis in fixed_axes(graph)} | _named_differently(graphs)
         if all(fixed == fixed_axes(graph) for graph in graphs.values()):
             break
         left = [length for length in left if not fixed & {*length.axes}]
     lost = [length for length in free if fixed & {*length.axes}]
-    beside = [length for length in free if any(axis for _, axis in length.axes)]
-    # What one length is fixed for may hold of others, which are then varied along with it; or of none but one.
-    for again in dict.fromkeys((tuple(lost), tuple(beside), *((length,) for length in lost))) if lost else ():
-        if not again:
-            continue  # every free length is a batch's
-        others = [length for length in left if length not in again and length not in lost]
-        regained = _regained(original, others, again)
-        if regained is not None:
-            return regained
+    non_batch = [length for length in free if any(axis for _, axis in length.axes)]
+    # A length may be fixed because of another one: try to vary all lost lengths together, then all but the batch, then
+    # each alone.
+    for lengths in dict.fromkeys((tuple(lost), tuple(non_batch), *((length,) for length in lost))) if lost else ():
+        if not lengths:
+            continue  # every free length is a batch length
+        others = [length for length in left if length not in lengths and length not in lost]
+        found = _generalised(original, others, lengths)
+        if found is not None:
+            return found
     return with_same_loops(graphs)
 
 
-def _otherwise(graphs: dict[bool, Graph]) -> set[Axis]:
-    """The axes whose lengths one mode calls otherwise than the other: it takes two for one."""
+def _named_differently(graphs: dict[bool, Graph]) -> set[Axis]:
+    """Return the axes whose lengths have different names in the two modes: one mode treats two lengths as equal."""
     one, other = (shapes_of(graph) for graph in graphs.values())
     return {
         (number, axis)
@@ -114,34 +118,34 @@ def _otherwise(graphs: dict[bool, Graph]) -> set[Axis]:
     }
 
 
-def _looped(original: _Original, free: Sequence[FreeLength], walked: Sequence[FreeLength]) -> dict[bool, Graph] | None:
-    """The graphs with lengths free that the code goes along step by step; None where the steps are no loop.
+def _looped(original: _Original, free: Sequence[FreeLength], looped: Sequence[FreeLength]) -> dict[bool, Graph] | None:
+    """Capture graphs with lengths free that Python code loops over; None where the steps cannot be rerolled.
 
-    They are captured at short lengths, so that what a capture costs does not grow with the inputs.
+    The captures are at short lengths, so that their cost does not grow with the inputs.
     """
-    others = [length for length in free if length not in walked]
-    graphs = _regained(original, others, walked, short_sizes)
+    others = [length for length in free if length not in looped]
+    graphs = _generalised(original, others, looped, short_sizes)
     if graphs is None:
         return None
     fixed = {axis for graph in graphs.values() for axis in fixed_axes(graph)}
     lost = [length for length in others if fixed & {*length.axes}]
     if lost:
         left = [length for length in others if length not in lost]
-        graphs = _regained(original, left, [*walked, *lost], short_sizes) or graphs
+        graphs = _generalised(original, left, [*looped, *lost], short_sizes) or graphs
     return graphs
 
 
-def _regained(
+def _generalised(
     original: _Original,
     free: Sequence[FreeLength],
     lost: Sequence[FreeLength],
     several: Callable[[Trials, Sequence[FreeLength]], list[Sizes] | None] = several_sizes,
 ) -> dict[bool, Graph] | None:
-    """The graphs with lengths free that torch.export fixed: by what differs between captures at several."""
+    """Free lengths that torch.export fixed, by generalising over captures at several sizes; None if that fails."""
     sizes = several(original.trials, lost)
     if sizes is None:
         return None
-    # Named together with those that stay free: a name is of one length.
+    # Name them together with the lengths that stay free, so that each name belongs to one length.
     names = names_of([*free, *lost], tensors_of(original.args, original.kwargs))
     numbers = {name: tuple(at[length.axes[0]] for at in sizes) for name, length in names.items() if length in lost}
     found = {}
@@ -159,7 +163,7 @@ def _regained(
 
 
 def fixed_axes(graph: Graph) -> set[Axis]:
-    """The axes of a graph's inputs whose lengths are numbers."""
+    """Return the axes of a graph's inputs that have a fixed length."""
     shapes = enumerate(shapes_of(graph))
     return {(number, axis) for number, shape in shapes for axis, size in enumerate(shape) if isinstance(size, int)}
 
@@ -174,26 +178,26 @@ def captured(
     free: Sequence[FreeLength] = (),
     double: bool = False,
 ) -> Graph:
-    """A module's run in one mode, with as many of the free lengths left free as torch.export can.
+    """Capture a module in one mode, leaving as many of the free lengths free as torch.export can.
 
     Raises:
         NoPair: the module cannot be captured; says where, and what to do.
-        UsageError: it does not take its inputs.
+        UsageError: the module does not take its inputs.
         LongLength: as `traced`.
     """
     return BothModes(module, args, kwargs, layers=layers, free=free, double=double).graph(training=training)
 
 
 class BothModes:
-    """A module's runs in evaluation and in training, captured when they are asked for: by one trace, if it is of both.
+    """Lazy captures of a module in evaluation and in training; one trace serves both if it does not read the mode.
 
     Args:
-        module: stays as it is.
-        args: example inputs.
-        kwargs: those by name.
+        module: the original; left unchanged.
+        args: positional example inputs.
+        kwargs: example inputs by name.
         layers: paths of the layers kept whole.
-        free: the lengths to leave free, where torch.export does.
-        double: whether it is run in float64, as the inputs then are.
+        free: the lengths to leave free, where torch.export can.
+        double: whether the module, and its inputs, are in float64.
     """
 
     def __init__(
@@ -211,7 +215,7 @@ class BothModes:
         self._of_both: Trace | None = None
 
     def graph(self, *, training: bool) -> Graph:
-        """The run in a mode.
+        """Return the graph of a mode.
 
         Raises:
             PortError, LongLength: as `captured`.
@@ -231,7 +235,7 @@ class BothModes:
         with quiet():
             while attempts:
                 left = attempts.pop(0)
-                # torch.export takes a length of 1 for a constant.
+                # torch.export treats a length of 1 as a constant.
                 ones = [length for length in left if length.size == 1]
                 try:
                     made.append(self._traced(training, left, ones))
@@ -242,11 +246,11 @@ class BothModes:
                     last = error
                     continue
                 graph = after("export", graph, training=training)
-                # A length of 1 that turns out to be fixed has to be the one that was given.
+                # A length of 1 was replaced by a longer one; if it turns out to be fixed, capture lengths at 1.
                 fixed = fixed_axes(graph)
                 lost = [length for length in ones if fixed & {*length.axes}]
                 if not lost:
-                    # Of an attempt that failed it is not known whether it asked for the mode.
+                    # A failed attempt may have read the mode without a record of it.
                     if last is None and all(trace.is_of_both_modes for trace in made):
                         self._of_both = made[-1]
                     return graph
@@ -258,12 +262,12 @@ class BothModes:
         def whole(inner: Any, path: str) -> bool:
             return path in self.layers
 
-        given = resized(self.args, self.kwargs, {axis: length.other for length in ones for axis in length.axes})
-        return traced(self.module, *given, training=training, whole=whole, free=left, double=self.double)
+        inputs = resized(self.args, self.kwargs, {axis: length.other for length in ones for axis in length.axes})
+        return traced(self.module, *inputs, training=training, whole=whole, free=left, double=self.double)
 
 
 def refusal(error: Exception) -> NoPair:
-    """The sentence for what torch.export raised."""
+    """Turn an error of torch.export into a `NoPair` that says where it happened and what to do."""
     text = str(error)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
     place = SourceLocation(frames[-1].filename, frames[-1].lineno or 0) if frames else _place_in(text)
@@ -272,10 +276,10 @@ def refusal(error: Exception) -> NoPair:
     kind = type(error).__name__
     if "data-dependent" in text or any(name in kind for name in _DATA_DEPENDENT):
         return NoPair(
-            f"{where}{f'`{line}` ' if line else ''}is data-dependent: what it does, or how long its result is, "
-            "depends on the values of a tensor, and a traced JAX program cannot ask for them. Write it with "
-            "torch.where or a mask; make what decides a constant of the module; register a pair for the module "
-            "(port.register); or translate the parts that do not need it (--submodule PATH)"
+            f"{where}{f'`{line}` ' if line else ''}is data-dependent: its control flow, or the shape of its result, "
+            "depends on a tensor's values, which a traced JAX program cannot read. Rewrite it with torch.where or a "
+            "mask; make the deciding value a constant of the module; register a pair for the module (port.register); "
+            "or translate the parts that do not need it (--submodule PATH)"
         )
     return NoPair(f"{where}{f'`{line}`: ' if line else ''}torch.export cannot capture this: {_first_line(error)}")
 

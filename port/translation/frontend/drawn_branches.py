@@ -1,13 +1,13 @@
-"""Branches that a drawn number decides: both are run, and what they assign is selected.
+"""Rewrite branches that depend on a random number: both run, and ``torch.where`` selects the variables they assign.
 
-Layer drop is written so: ``if self.training and torch.rand([]) < p: continue``. What the number will be is not known
-while a program is captured. Here each method that draws is compiled anew for one copy of a module, from its own syntax
-tree: the conditions of its branches are worked out in three values, true, false and not known, so that
-``not skip or not self.training`` is true in evaluation whatever ``skip`` is; where the condition is not known, both
-branches run one behind the other, and each variable that they assign is ``torch.where(condition, one, other)``.
+LayerDrop is the typical case: ``if self.training and torch.rand([]) < p: continue``. A capture cannot know the drawn
+number. Each method that draws is therefore recompiled, from its syntax tree, for one copy of a module. Conditions are
+evaluated in three-valued logic (true, false, unknown), so that ``not skip or not self.training`` is true in evaluation
+whatever ``skip`` is. Where a condition is unknown, both branches run, one after the other, and each variable that they
+assign becomes ``torch.where(condition, one, other)``.
 
-A branch that writes into anything but its own variables, that calls a layer with running statistics in training, or
-that ends a loop, is left or refused.
+A branch that writes to anything but local variables, that calls a layer with running statistics in training, or that
+breaks out of a loop is left unchanged or refused.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from port.translation.frontend.jumps_lowered import jumps_lowered
 from port.translation.frontend.source_locations import is_users, place_of
 
 DRAWING = frozenset({"rand", "rand_like", "randn", "randn_like", "randint", "bernoulli", "bernoulli_", "uniform_"})
-"""Names in torch by which a method draws the numbers that decide its branches."""
+"""torch's functions whose results may decide a branch."""
 _BRANCHES = "__branches"
 _SELECTION = "branch_selection.py"
-"""The file whose operators select."""
+"""The file that runs the selections; a node's stack trace shows it."""
 _PLAIN = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.If, ast.For, ast.Pass, ast.Expr, ast.Assert)
 """Statements that a branch may consist of."""
 
 
 def select_drawn_branches(module: Any, *, numbers: bool) -> None:
-    """Give each module within, a copy that is nobody else's, methods that select where a drawn number decides.
+    """Replace the methods that draw, in a module and its submodules, by ones that select between branches.
 
     Args:
-        module: changed in place; its classes stay as they are.
-        numbers: whether it will run with numbers: each variable is then what the branch that is taken gives it.
+        module: a private copy; changed in place. Its classes are not.
+        numbers: whether it will run on real numbers; each variable then gets the value of the taken branch.
     """
     branches = Branches(module, numbers=numbers)
     for inner in module.modules():
@@ -49,7 +49,7 @@ def select_drawn_branches(module: Any, *, numbers: bool) -> None:
 
 @cache
 def _drawing_methods(cls: Any) -> dict[str, FunctionType]:
-    """The methods of a user's class that draw, and that have branches which can be selected."""
+    """Return the methods of a user's class that draw random numbers and contain branches to select between."""
     found: dict[str, FunctionType] = {}
     for name in dir(cls):
         function = inspect.getattr_static(cls, name)
@@ -74,7 +74,7 @@ def _with_branches(function: FunctionType, branches: Branches) -> FunctionType:
 
 @cache
 def _selecting_code(function: FunctionType) -> CodeType | None:
-    """The code of a function whose branches are selected; None where it has none, or no source."""
+    """Compile a function with its branches selected; None where it has no such branches, or no source."""
     try:
         lines, first = inspect.getsourcelines(function)
         tree = ast.parse(textwrap.dedent("".join(lines)))
@@ -88,7 +88,7 @@ def _selecting_code(function: FunctionType) -> CodeType | None:
     definition.body = rewriting.block(jumps_lowered(definition.body))
     if not rewriting.count:
         return None
-    # The function of a function whose variables are those that it closes over.
+    # An enclosing function, whose parameters are the variables that the function closes over.
     factory = ast.parse(f"def __factory({', '.join([*function.__code__.co_freevars, _BRANCHES])}): pass")
     factory.body[0].body = [definition]  # type: ignore[attr-defined]
     outer = compile(ast.fix_missing_locations(factory), function.__code__.co_filename, "exec")
@@ -96,7 +96,7 @@ def _selecting_code(function: FunctionType) -> CodeType | None:
 
 
 def _placed_in_file(tree: ast.Module, lines: int, columns: int) -> None:
-    """Put a function's tree where it stands in its file: by their places its numbers are found there."""
+    """Shift a function's tree to its position in the file; the origins of numbers are found by position."""
     ast.increment_lineno(tree, lines)
     for node in ast.walk(tree):
         if isinstance(node, ast.expr | ast.stmt | ast.arg | ast.keyword | ast.alias):
@@ -109,25 +109,25 @@ def _codes(code: CodeType, name: str) -> Iterator[CodeType]:
 
 
 class _Selecting(ast.NodeTransformer):
-    """Rewrites what asks whether something is true.
+    """Rewrites conditions and branches.
 
     Attributes:
-        count: of the branches that are rewritten.
+        count: the number of rewritten branches.
     """
 
     def __init__(self) -> None:
         self.count = 0
 
     def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
-        """Statements, rewritten."""
+        """Rewrite a list of statements."""
         made: list[ast.stmt] = []
         for statement in statements:
-            given = self.visit(statement)
-            made += given if isinstance(given, list) else [given]
+            result = self.visit(statement)
+            made += result if isinstance(result, list) else [result]
         return made
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return node  # it has variables of its own
+        return node  # it has its own scope
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         return node
@@ -180,7 +180,7 @@ class _Selecting(ast.NodeTransformer):
         made[2].body = node.body  # type: ignore[attr-defined]
         made[-2 - len(names)].body = node.orelse or [ast.Pass()]  # type: ignore[attr-defined]
         for name, statement in zip(names, made[-1 - len(names) : -1], strict=True):
-            # Where it is assigned last: the statement whose variable is selected.
+            # Attribute the selection to the variable's last assignment.
             _locate(statement, _last_line([*node.orelse, *node.body], name) or node.lineno)
         return [ast.fix_missing_locations(statement) for statement in made]
 
@@ -202,7 +202,7 @@ def _later(value: ast.expr) -> ast.expr:
 
 
 def _can_wait(value: ast.expr) -> bool:
-    """Whether an expression does the same within a lambda."""
+    """Whether an expression means the same inside a lambda."""
     return not any(
         isinstance(node, ast.NamedExpr | ast.Yield | ast.YieldFrom | ast.Await)
         or (isinstance(node, ast.Name) and node.id == "super")
@@ -211,7 +211,7 @@ def _can_wait(value: ast.expr) -> bool:
 
 
 def _is_plain(statements: list[ast.stmt]) -> bool:
-    """Whether all that statements do is to give values to variables."""
+    """Whether statements only assign local variables."""
     for statement in statements:
         if not isinstance(statement, _PLAIN):
             return False
@@ -237,7 +237,7 @@ def _is_variable(target: ast.expr) -> bool:
 
 
 def _assigned(statements: list[ast.stmt]) -> set[str]:
-    """The variables that statements give a value to."""
+    """Return the variables that statements assign."""
     return {name for statement in statements for name, _ in _stores(statement)}
 
 
@@ -246,7 +246,7 @@ def _last_line(statements: list[ast.stmt], name: str) -> int | None:
 
 
 def _stores(node: ast.AST) -> Iterator[tuple[str, int]]:
-    """The names that a statement binds, with the line; those of comprehensions are their own."""
+    """Yield the names that a statement binds, with their lines; comprehensions have their own scope."""
     if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.Lambda):
         return
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -256,10 +256,10 @@ def _stores(node: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def refuse_branches_of_inputs(program: Any) -> None:
-    """See that what was selected depends on drawn numbers, and not on what the inputs hold.
+    """Check that conditions of selected branches depend on random numbers only, not on inputs.
 
-    Where the inputs decide, the branch that is not taken may be one that must not be run on them: ``log`` of what is
-    negative gives NaN gradients, also where it is not selected.
+    If inputs decide, it may be wrong to run the branch that is not taken: ``log`` of a negative number has NaN
+    gradients even where its result is not selected.
 
     Args:
         program: a ``torch.export.ExportedProgram``.
@@ -272,14 +272,14 @@ def refuse_branches_of_inputs(program: Any) -> None:
         selects = _SELECTION in (node.meta.get("stack_trace") or "") and node.op == "call_function"
         if selects and any(each.name in inputs for each in _read_for(node)):
             raise NoPair(
-                f"{place_of(node)}: a branch that a drawn number and an input decide together is data-dependent, and "
-                "a traced JAX program cannot ask for an input's values: write it with torch.where, or let what is "
-                "drawn decide alone"
+                f"{place_of(node)}: a branch that a random number and an input decide together is data-dependent, and "
+                "a traced JAX program cannot read an input's values: write it with torch.where, or let the random "
+                "number decide alone"
             )
 
 
 def _read_for(selecting: Any) -> Iterator[Any]:
-    """The nodes whose values a selection's condition is computed from."""
+    """Yield the nodes from which a selection's condition is computed."""
     waiting, seen = [node for node in selecting.args[:1] if hasattr(node, "op")], set()
     while waiting:
         node = waiting.pop()
@@ -288,5 +288,5 @@ def _read_for(selecting: Any) -> Iterator[Any]:
         seen.add(node)
         yield node
         name = str(node.target)
-        if not any(drawing in name for drawing in (*DRAWING, "sym_size")):  # these read shapes alone
+        if not any(drawing in name for drawing in (*DRAWING, "sym_size")):  # these read only shapes
             waiting += node.all_input_nodes

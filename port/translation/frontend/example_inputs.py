@@ -1,4 +1,4 @@
-"""Example inputs: drawn from shapes, given by a callable, or caught on their way into a part of a model."""
+"""Example inputs: drawn from shapes, returned by a callable, or intercepted on their way into a part of a model."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from port.named import named_shape
 from port.parity.sides.copies import copied
 
 Given = tuple[tuple[Any, ...], dict[str, Any]]
-"""The positional arguments of a call, and those by name."""
+"""The positional and the keyword arguments of a call."""
 
 
 def drawn(*shapes: str, seed: int = 0) -> Given:
-    """A call's arguments, one for each shape: the same numbers at each call.
+    """Draw the arguments of a call, one for each shape; every call draws the same numbers.
 
     Args:
-        shapes: ``"1,3,224,224"``, or with a dtype ``"1,16:int64"``. Floating numbers are normally distributed,
-            integers 0 or 1, which are indices into any table that has two rows.
-        seed: of the numbers.
+        shapes: ``"1,3,224,224"``, or with a dtype ``"1,16:int64"``. Floating-point numbers are normally distributed;
+            integers are 0 or 1, valid indices into any table with two rows.
+        seed: the generator's seed.
 
     Raises:
-        UsageError: no shape, or no dtype of torch's.
+        UsageError: a text is not a shape, its dtype is not one of torch's, or torch cannot draw numbers of it.
     """
     import torch
 
@@ -35,88 +35,91 @@ def drawn(*shapes: str, seed: int = 0) -> Given:
             raise UsageError(f"an input is a shape, or one with a dtype of torch's, as in 1,16:int64; got {text!r}")
         try:
             return numbers_of(sizes, dtype, generator)
-        except (NotImplementedError, RuntimeError) as error:  # dtypes of a name and little else
-            raise UsageError(f"torch draws no numbers of {name}; give the inputs by a function") from error
+        except (NotImplementedError, RuntimeError) as error:  # a dtype with few operators, such as int7
+            raise UsageError(f"torch draws no numbers of {name}; make the inputs in a function") from error
 
     return tuple(tensor(text) for text in shapes), {}
 
 
 def numbers_of(sizes: tuple[int, ...], dtype: Any, generator: Any) -> Any:
-    """A tensor of numbers: floating ones are normally distributed, others 0 or 1."""
+    """Draw a tensor: floating-point and complex numbers are normally distributed, others 0 or 1."""
     import torch
 
     if dtype.is_floating_point or dtype.is_complex:
-        # Drawn in one width: the dtypes that few generators know are rounded from it.
+        # Draw in double precision and round: not every dtype has a generator.
         wide = torch.complex128 if dtype.is_complex else torch.float64
         return torch.randn(sizes, generator=generator, dtype=wide).to(dtype)
     return torch.randint(0, 2, sizes, generator=generator).to(dtype)
 
 
-def arguments(given: Any) -> Given:
-    """What a callable of a user's gave, as the arguments of a call.
+def arguments(returned: Any) -> Given:
+    """Normalise the result of a user's function to the arguments of a call.
 
     Args:
-        given: one tensor; a tuple or list of positional arguments; a dict of those by name; or a pair of both.
+        returned: one tensor; a tuple or list of positional arguments; a dict of keyword arguments; or a pair of both.
     """
-    match given:
+    match returned:
         case (tuple() | list() as args, dict() as kwargs):
             return tuple(args), dict(kwargs)
         case tuple() | list():
-            return tuple(given), {}
+            return tuple(returned), {}
         case dict():
-            return (), dict(given)
+            return (), dict(returned)
         case _:
-            return (given,), {}
+            return (returned,), {}
 
 
-def calls(given: Any) -> list[Given]:
-    """What a callable of a user's gave, as the arguments of one call or of several.
+def calls(returned: Any) -> list[Given]:
+    """Normalise the result of a user's function to the arguments of one call or of several.
 
     Args:
-        given: as `arguments` takes it; or a list of tuples, dicts and pairs of both, one for each call.
+        returned: as in `arguments`; or a list of tuples, dicts and pairs of both, one for each call.
     """
-    if isinstance(given, list) and given and all(isinstance(call, tuple | dict) for call in given):
-        return list(map(arguments, given))
-    return [arguments(given)]
+    if isinstance(returned, list) and returned and all(isinstance(call, tuple | dict) for call in returned):
+        return list(map(arguments, returned))
+    return [arguments(returned)]
 
 
-def check_objects(module: Any, given: list[Given]) -> None:
-    """See that arguments that are neither arrays nor constants, dtypes say, are the same in all example calls.
+def check_objects(module: Any, examples: list[Given]) -> None:
+    """Check that arguments that are neither arrays nor constants, such as dtypes, are the same in all example calls.
 
     Raises:
-        UsageError: one is not; names it.
+        UsageError: an argument differs; names it.
     """
     import torch
     from torch.utils import _pytree as pytree
 
     signature = inspect.signature(module.forward)
     try:
-        bound = [signature.bind(*args, **kwargs) for args, kwargs in given]
+        bound = [signature.bind(*args, **kwargs) for args, kwargs in examples]
     except TypeError:
-        return  # the original says so itself
+        return  # running the original reports it
     known = torch.Tensor | bool | int | float | str | None
     for name in signature.parameters:
         values = [each.arguments.get(name) for each in bound]
         others = [value for value in values if any(not isinstance(x, known) for x in pytree.tree_leaves(value))]
         if others and any(value is not others[0] and value != others[0] for value in values):
             raise UsageError(
-                f"{name} is {others[0]!r} in an example call and another thing in others, which no source can tell: "
-                "give the same in all example calls, or translate each by itself"
+                f"{name} is {others[0]!r} in one example call and something else in another, and the source cannot "
+                "distinguish them: pass the same in all example calls, or translate each separately"
             )
 
 
 class _Caught(Exception):
-    """The part was called: the rest of the model need not run."""
+    """Raised when the part is called, to skip the rest of the model."""
 
 
 def inside(module: Any, path: str, args: Any, kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """A part of a model, and what the model calls it with first.
+    """Return a part of a model, and the arguments of the model's first call of it.
 
     Args:
-        module: the whole model; it is run once, in evaluation, as far as its part.
-        path: of the part, as in ``layer1.0``.
-        args: the whole model's arguments.
-        kwargs: those by name.
+        module: the whole model; it is run once, in evaluation mode, until it calls the part.
+        path: the part's path, such as ``layer1.0``.
+        args: the whole model's positional arguments.
+        kwargs: the whole model's keyword arguments.
+
+    Returns:
+        The part, its positional and its keyword arguments.
 
     Raises:
         UnknownChoice: there is no such part.
@@ -132,7 +135,7 @@ def inside(module: Any, path: str, args: Any, kwargs: dict[str, Any]) -> tuple[A
     caught: list[Any] = []
 
     def catch(_: Any, args: Any, kwargs: Any) -> None:
-        caught.append(pytree.tree_map(_own, (args, kwargs)))
+        caught.append(pytree.tree_map(_detached_copy, (args, kwargs)))
         raise _Caught
 
     handle = whole.get_submodule(path).register_forward_pre_hook(catch, with_kwargs=True)
@@ -151,19 +154,19 @@ def inside(module: Any, path: str, args: Any, kwargs: dict[str, Any]) -> tuple[A
     if not caught:
         raise UsageError(
             f"{type(module).__qualname__} does not call its part {path} ({described(parts[path])}) with these inputs: "
-            "name a part that has a forward of its own"
+            "name a part whose forward is called"
         )
     found_args, found_kwargs = caught[0]
     return parts[path], found_args, found_kwargs
 
 
-def _own(leaf: Any) -> Any:
+def _detached_copy(leaf: Any) -> Any:
     import torch
 
     return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of somebody else's says, on one line."""
+    """Return the first line of another library's error, at most 300 characters."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0][:300] if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""A torch module, run once by torch.export in one mode: its graph, with every call of a module marked."""
+"""Trace a torch module with torch.export in one mode, with every call of a submodule marked in the graph."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from port.translation.frontend.constants import (
     check_constants,
     held_names,
     made_in_forward,
-    told_what_is_written,
+    naming_hidden_writes,
 )
 from port.translation.frontend.drawn_branches import refuse_branches_of_inputs, select_drawn_branches
 from port.translation.frontend.free_lengths import FreeLength
@@ -33,25 +33,25 @@ from port.translation.frontend.long_formulas import LongLength
 from port.translation.frontend.packed_sequences import padded, refuse_packed
 from port.translation.frontend.precision import without_numbers
 from port.translation.frontend.resized_inputs import Axis
-from port.translation.frontend.source_locations import whole_stacks
+from port.translation.frontend.source_locations import full_stack_traces
 from port.translation.ir.graph import Graph, LayerCall
 from port.translation.ir.module_calls import ScopeEnter
 
 
 class _Flat(torch.nn.Module):
-    """The module as a function of its flattened tensors. It returns the marks alone: they hold all that is made."""
+    """Wrap a module as a function of its flattened tensors; it returns only the marks, which hold every result."""
 
     def __init__(self, module: torch.nn.Module, spec: Any, constants: list[Any], notes: Notes) -> None:
         super().__init__()
         self.module = module
-        self._told = (spec, constants, notes)
+        self._call = (spec, constants, notes)
 
     def forward(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
-        spec, constants, notes = self._told
+        spec, constants, notes = self._call
         notes.marks.clear()
         notes.counts.clear()
-        given = iter(tensors)
-        leaves = [next(given) if leaf is None else leaf[0] for leaf in constants]
+        inputs = iter(tensors)
+        leaves = [next(inputs) if leaf is None else leaf[0] for leaf in constants]
         args, kwargs = pytree.tree_unflatten(leaves, spec)
         try:
             with notes.reads.watched(), outside_branches():
@@ -63,16 +63,16 @@ class _Flat(torch.nn.Module):
 
 @dataclass(frozen=True)
 class Trace:
-    """What torch.export made of a run.
+    """The result of torch.export for one run.
 
     Attributes:
         module: the copy that ran.
-        program: functional.
-        notes: what its marks and layers stand for.
+        program: the exported program, in functional form.
+        notes: what its marks and layer nodes refer to.
         made: names of the constants that the run itself made.
-        guards: for which lengths of the inputs it stands, as torch says it.
-        own_gradients: the functions whose gradient it does not have.
-        groups: axes of the inputs that have one length.
+        guards: torch's conditions on the lengths of the inputs under which the program is valid.
+        own_gradients: the functions whose custom gradient the program lacks.
+        groups: groups of input axes that have the same length.
     """
 
     module: torch.nn.Module
@@ -89,10 +89,10 @@ class Trace:
         return not self.notes.reads.found
 
     def graph(self) -> Graph:
-        """The run as a graph of its own.
+        """Return the run as a `Graph`.
 
         Raises:
-            NoPair: state that hides from torch.
+            NoPair: the run reads state that is hidden from torch.
         """
         graph = read_graph(
             self.program,
@@ -107,7 +107,7 @@ class Trace:
         return graph
 
     def graph_of(self, module: torch.nn.Module) -> Graph:
-        """The same run of another copy of the module, as one in the other mode is."""
+        """Return the graph as a run of another copy of the module, for instance one in the other mode."""
         graph = self.graph()
         steps = (
             replace(step, module=module.get_submodule(step.path)) if isinstance(step, LayerCall | ScopeEnter) else step
@@ -117,7 +117,7 @@ class Trace:
 
 
 def copied_for_tracing(module: torch.nn.Module, *, training: bool, double: bool) -> torch.nn.Module:
-    """A copy of a module in a mode, without memory for its parameters; in float64, if that is asked."""
+    """Copy a module in a mode, with parameters that are not filled; ``double`` converts it to float64."""
     made: torch.nn.Module = copied(module, partial(without_numbers, double=double)).train(training)
     select_drawn_branches(made, numbers=False)
     return made
@@ -134,21 +134,21 @@ def traced(
     free: Sequence[FreeLength] = (),
     double: bool = False,
 ) -> Trace:
-    """A module's run.
+    """Trace one run of a module.
 
     Args:
-        module: left as it is: a copy is run, without memory for its parameters.
+        module: left unchanged: a copy is run, with parameters that are not filled.
         args: example inputs: tensors, and trees of them.
-        kwargs: the same, by name.
+        kwargs: example inputs by name.
         training: the mode.
-        whole: whether a module at a path is kept whole.
-        free: lengths of the inputs that are to stay free, where torch.export leaves them so.
-        double: whether it is run in float64, as the inputs then are.
+        whole: whether the module at a path is kept whole, as a leaf.
+        free: lengths of the inputs to leave free, where torch.export can.
+        double: whether the module, and its inputs, are in float64.
 
     Raises:
         NoPair: a packed sequence among the inputs.
-        LongLength: a free length becomes a formula that nobody could read.
-        Exception: what torch.export raises; `port.translation.frontend.diagnostics` makes sentences of it.
+        LongLength: a free length leads to a formula that is too long to read.
+        Exception: torch.export's own errors; `port.translation.frontend.diagnostics` rewords them.
     """
     refuse_packed(args, kwargs)
     module = copied_for_tracing(module, training=training, double=double)
@@ -161,30 +161,30 @@ def traced(
         noted_functions(module, notes),
         noted_methods(module, notes),
         padded(),
-        traced_functions(notes) as unsaid,
-        whole_stacks(),
+        traced_functions(notes) as inexpressible,
+        full_stack_traces(),
         notes.origins.noted(),
         _unchecked_distributions(),
-        told_what_is_written(module),
+        naming_hidden_writes(module),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")
         flat = _Flat(module, spec, constants, notes)
-        # Of a module without inputs torch.export takes no shapes at all.
+        # For a module without inputs torch.export accepts no dynamic_shapes.
         axes = [axis for length in free for axis in length.axes]
         shapes = (tuple(_dynamic(number, axes) for number in range(len(tensors))),) if tensors else None
         program = torch.export.export(flat, tensors, strict=False, dynamic_shapes=shapes)
-        # Private, and the only place where torch says for which lengths the program stands.
+        # Private, and the only place where torch keeps the conditions on lengths.
         guards = tuple(getattr(program, "_guards_code", None) or ())
         refuse_branches_of_inputs(program)
         made = made_in_forward(program)
         program = functional(program)
-    return Trace(module, program, notes, made, guards, tuple(unsaid), tuple(length.axes for length in free))
+    return Trace(module, program, notes, made, guards, tuple(inexpressible), tuple(length.axes for length in free))
 
 
 @contextmanager
 def _unchecked_distributions() -> Iterator[None]:
-    """Within it, distributions do not check their arguments, which would ask for numbers."""
+    """Turn off argument checks of distributions within the context; they would read values."""
     before = torch.distributions.Distribution._validate_args
     torch.distributions.Distribution.set_default_validate_args(False)
     try:
@@ -194,5 +194,5 @@ def _unchecked_distributions() -> Iterator[None]:
 
 
 def _dynamic(number: int, free: Collection[Axis]) -> dict[int, Any] | None:
-    """The ``dynamic_shapes`` of a tensor; None where all its lengths are fixed."""
+    """Return the ``dynamic_shapes`` entry of a tensor; None where all its lengths are fixed."""
     return {axis: torch.export.Dim.AUTO for tensor, axis in free if tensor == number} or None

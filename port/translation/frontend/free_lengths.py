@@ -1,4 +1,4 @@
-"""Which lengths of the inputs the original leaves free: found out by running it at others."""
+"""Find which input lengths can vary, by running the original at other lengths."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from port.translation.frontend.resized_inputs import Axis, Sizes, tensors_of
 from port.translation.frontend.trials import Trials
 
 _MOST_TRIALS = 60
-"""Sets of lengths that are tried until three are found."""
+"""How many combinations of lengths are tried in search of three that run."""
 MOST_ELEMENTS = 100_000
-"""Of inputs that are tried much longer than the example's."""
+"""Size limit, in elements, of inputs that are tried at multiples of the example's lengths."""
 
 
 @dataclass(frozen=True)
 class FreeLength:
-    """Axes that take another length, all of them the same.
+    """A group of axes whose common length can vary.
 
     Attributes:
-        axes: that go together.
-        size: which they have in the example.
-        other: one that the original takes in its place, at least 2.
+        axes: the axes, which have to have the same length.
+        size: their length in the example.
+        other: another length that the original accepts, at least 2.
     """
 
     axes: tuple[Axis, ...]
@@ -30,15 +30,15 @@ class FreeLength:
     other: int
 
     def at(self, size: int) -> Sizes:
-        """These axes at a length."""
+        """Return the axes, each with this length."""
         return dict.fromkeys(self.axes, size)
 
 
 def free_lengths(trials: Trials) -> list[FreeLength]:
-    """The lengths that the original takes others for.
+    """Return the lengths that can vary.
 
-    Every axis is tried alone; where that fails, together with axes of the same length: the same axis of all inputs
-    (a batch), the other axes of its tensor (a square image), all of them.
+    Each axis is first tried alone. Where that fails it is tried together with other axes of equal length: the same axis
+    of all inputs (a batch), the other axes of its tensor (a square image), then all of them.
 
     Args:
         trials: runs of the original.
@@ -69,7 +69,7 @@ def _attempts(axis: Axis, size: int, lengths: Sizes, taken: set[Axis]) -> Iterat
         tuple(other for other in alike if other[0] == axis[0]),
         tuple(alike),
     )
-    # One that fits beside another axis's length alone, as a batch of 1 beside one of 2, is broadcast, and not free.
+    # An axis of length 1 that runs only at another axis's length is broadcast, not free.
     broadcast = set(lengths.values()) if size == 1 else set()
     for other in other_sizes(size):
         for group in dict.fromkeys(groups if other not in broadcast else ()):
@@ -77,18 +77,18 @@ def _attempts(axis: Axis, size: int, lengths: Sizes, taken: set[Axis]) -> Iterat
 
 
 def other_sizes(size: int) -> list[int]:
-    """Lengths to try in a length's place, those first that cost little: windows are multiples, tables have an end.
+    """Return other lengths to try, the most telling first; windows need multiples, and tables have an end.
 
-    One next to it and one far away come first: ``size // 8`` is often the same next to a length on either side.
+    A neighbouring length and a distant one come first: ``size // 8``, say, is often equal for both neighbours.
     """
     wanted = (size + 1, size // 2, size + 32 if size >= 32 else size + 4, 2 * size, size + 16, size - 1)
     return [other for other in dict.fromkeys(wanted) if other > 1 and other != size]
 
 
 def several_sizes(trials: Trials, lengths: Sequence[FreeLength]) -> list[Sizes] | None:
-    """The example's lengths, and two other sets that differ from it in all of these and that the original takes.
+    """Return three sets of lengths that the original accepts, the example's first if none of its lengths is 1.
 
-    None where there are no three such sets that tell the lengths apart.
+    The sets differ in every length, and tell the lengths apart. None where no three such sets are found.
     """
     example = {axis: length.size for length in lengths for axis in length.axes}
     found = [example] if min(example.values()) > 1 else []
@@ -107,16 +107,16 @@ def several_sizes(trials: Trials, lengths: Sequence[FreeLength]) -> list[Sizes] 
 
 
 def longest(trials: Trials, length: FreeLength) -> int | None:
-    """Where a length ends for the original, as at the end of a table; None if it does not end at twice or four times.
+    """Find the longest size that the original accepts, such as a table's; None if it accepts four times the example's.
 
-    That is looked for only where inputs are small: tables are of words, seldom of pixels.
+    The search runs only on small inputs: tables hold words, seldom pixels.
     """
     step = abs(length.other - length.size)
     for times in (2, 4):
         count = length.size * times // step
         if elements(trials, length.axes) * times > MOST_ELEMENTS or trials.runs(length.at(length.size + count * step)):
             continue
-        fewest, most = 0, count  # in steps: the first is taken, the last is not
+        fewest, most = 0, count  # in steps: the first is accepted, the last is not
         while most - fewest > 1:
             between = (fewest + most) // 2
             taken = not between or trials.runs(length.at(length.size + between * step))
@@ -126,6 +126,6 @@ def longest(trials: Trials, length: FreeLength) -> int | None:
 
 
 def elements(trials: Trials, axes: Sequence[Axis]) -> int:
-    """How many numbers the inputs hold that have some axes."""
+    """Count the elements of the inputs that these axes belong to."""
     tensors = tensors_of(trials.args, trials.kwargs)
     return sum(tensors[number].numel() for number in {number for number, _ in axes})

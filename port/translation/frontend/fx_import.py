@@ -1,4 +1,4 @@
-"""From torch.export's program and the side table of its marks to our own graph."""
+"""Import torch.export's program, with the notes behind its marks, as a `Graph`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from port.errors import NoPair
 from port.translation.frontend.constants import memory_of
 from port.translation.frontend.instrument import Noted, NotedFunction, Notes, TensorSlot
 from port.translation.frontend.source_locations import is_without_gradient, place_of
-from port.translation.frontend.strided_views import by_its_meaning
+from port.translation.frontend.strided_views import recognised_view
 from port.translation.ir.function_calls import FunctionEnter, FunctionExit
 from port.translation.ir.graph import Graph, LayerCall, Operation, Size, Step, Value
 from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.ir.symbolic_lengths import guard_on, length_names, renamed
 
 _CHECKS = ("_assert_scalar", "_assert_tensor_metadata", "_assert_async", "sym_constrain_range")
-# Of a batch whose length is free torch's fake kernel gives one number, also where nothing is reduced.
+# For a free batch length, torch's fake kernel returns a scalar even when reduction is "none".
 _BY_CLASSES = ("aten.nll_loss_nd.default", "aten.cross_entropy_loss.default")
 
 
@@ -36,26 +36,26 @@ def read_graph(
     guards: Iterable[str] = (),
     own_gradients: Iterable[str] = (),
 ) -> Graph:
-    """The steps of an exported program.
+    """Convert an exported program to a `Graph`.
 
     Args:
-        program: functional: nothing in it writes in place.
-        notes: what its marks and layers stand for.
-        prefix: of the module's names within the program.
-        names: those of the module's parameters and buffers, by their memory: one that a closure holds is that one.
-        groups: axes of the inputs that have one length, by the tensors' numbers.
-        guards: for which lengths of the inputs the program stands, as torch says it.
-        own_gradients: the functions whose gradient it does not have.
+        program: the program, in functional form: nothing in it writes in place.
+        notes: what its marks and layer nodes refer to.
+        prefix: prefix of the module's names within the program.
+        names: memory → name of a parameter or buffer, to recognise one that a closure holds.
+        groups: groups of input axes that have the same length, by the tensors' numbers.
+        guards: torch's conditions on the lengths of the inputs under which the program is valid.
+        own_gradients: the functions whose custom gradient the program lacks.
 
     Raises:
-        NoPair: control flow of torch's that is kept as such in the graph.
+        NoPair: torch's control flow (a higher-order operator), or a custom operator that writes to its arguments.
     """
     reader = _Reader(program, notes, prefix, names, groups)
     for node in program.graph.nodes:
         reader.read(node)
-    shapes = tuple(value.shape or () for value in reader.given)
+    shapes = tuple(value.shape or () for value in reader.inputs)
     return Graph(
-        tuple(reader.given),
+        tuple(reader.inputs),
         reader.held,
         reader.constants,
         tuple(reader.steps),
@@ -75,18 +75,18 @@ class _Reader:
         groups: Iterable[Collection[tuple[int, int]]],
     ) -> None:
         self.program, self.notes, self.prefix, self.names = program, notes, prefix, names
-        self.given: list[Value] = []
+        self.inputs: list[Value] = []
         self.held: dict[Value, str] = {}
         self.constants: dict[Value, Any] = {}
         self.steps: list[Step] = []
         self.written: dict[str, Value] = {}
-        self.inputs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
+        self.specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
         self.values: dict[torch.fx.Node, Any] = {}
-        given = [node.meta["val"] for node in program.graph.nodes if self._is_given(node)]
-        self.lengths = length_names([tuple(map(_size, getattr(made, "shape", ()))) for made in given], groups)
+        inputs = [node.meta["val"] for node in program.graph.nodes if self._is_input(node)]
+        self.lengths = length_names([tuple(map(_size, getattr(made, "shape", ()))) for made in inputs], groups)
 
-    def _is_given(self, node: torch.fx.Node) -> bool:
-        return node.op == "placeholder" and self.inputs[node.name].kind is InputKind.USER_INPUT
+    def _is_input(self, node: torch.fx.Node) -> bool:
+        return node.op == "placeholder" and self.specs[node.name].kind is InputKind.USER_INPUT
 
     def read(self, node: torch.fx.Node) -> None:
         if node.op == "placeholder":
@@ -96,14 +96,14 @@ class _Reader:
         elif node.op == "output":
             self._output(node)
         elif node.op == "get_attr":
-            # The body of a torch.cond or of a section of its own; used by the call that follows.
+            # The body of a higher-order operator such as torch.cond; the call that follows uses it.
             self.values[node] = getattr(self.program.graph_module, str(node.target), None)
 
     def _placeholder(self, node: torch.fx.Node) -> None:
-        spec = self.inputs[node.name]
+        spec = self.specs[node.name]
         value = self.values[node] = self._value(node.name, node.meta["val"])
-        if self._is_given(node):
-            self.given.append(value)
+        if self._is_input(node):
+            self.inputs.append(value)
         elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER):
             self.held[value] = spec.target.removeprefix(self.prefix)
         else:
@@ -142,9 +142,9 @@ class _Reader:
         if name == "port_translation.mark.default":
             step: Step
             if key.endswith(">"):
-                given = _filled(noted.keywords, filling)
+                filled = _filled(noted.keywords, filling)
                 step = ScopeEnter(
-                    noted.path, noted.call, noted.module, given, place_of(node), noted.numbers, noted.method
+                    noted.path, noted.call, noted.module, filled, place_of(node), noted.numbers, noted.method
                 )
             else:
                 step = ScopeExit(noted.path, noted.call, _filled(noted.results, filling), noted.method)
@@ -158,15 +158,15 @@ class _Reader:
 
     def _layer(self, noted: Noted, filling: Any, results: tuple[Value, ...], node: torch.fx.Node) -> LayerCall:
         arguments, keywords = _filled((noted.arguments, noted.keywords), filling)
-        given = _filled(noted.results, {"tensor": results, "size": ()})
+        filled = _filled(noted.results, {"tensor": results, "size": ()})
         detached = is_without_gradient(node)
-        return LayerCall(noted.path, noted.module, arguments, keywords, given, place_of(node), detached, noted.numbers)
+        return LayerCall(noted.path, noted.module, arguments, keywords, filled, place_of(node), detached, noted.numbers)
 
     def _operation(self, node: torch.fx.Node, name: str) -> None:
         if name.startswith("auto_functionalized"):
             raise NoPair(
-                f"{place_of(node)}: {node.args[0]} writes into what it is given, which no pair can say: let it return "
-                "what it makes, mutates_args=()"
+                f"{place_of(node)}: {node.args[0]} writes to its arguments, which no pair can express: let it return "
+                "its result instead, with mutates_args=()"
             )
         if isinstance(node.target, torch._ops.HigherOrderOperator):
             raise NoPair(f"{place_of(node)}: torch's {name} is kept as control flow in the graph; write it without")
@@ -178,7 +178,7 @@ class _Reader:
             results = (self._value(node.name, made),)
             self.values[node] = results[0]
         several = isinstance(made, tuple | list)
-        name, arguments = by_its_meaning(node, name, self._arguments(node))
+        name, arguments = recognised_view(node, name, self._arguments(node))
         place = place_of(node)
         if name in _BY_CLASSES and arguments["reduction"] == 0:
             shape = arguments["self"].shape
@@ -202,7 +202,7 @@ class _Reader:
         return arguments
 
     def _known(self, tree: Any) -> Any:
-        """Arguments with our values in the place of nodes, as plain tuples, lists and dicts."""
+        """Replace nodes by our values in a tree of arguments, and return it as plain tuples, lists and dicts."""
         match tree:
             case torch.fx.Node():
                 return self.values[tree]
@@ -232,8 +232,8 @@ class _Reader:
 def _mark_of_function(noted: NotedFunction, filling: dict[str, Any], node: torch.fx.Node, *, begins: bool) -> Step:
     if not begins:
         return FunctionExit(noted.function, noted.call, _filled(noted.results, filling))
-    given, place = _filled(noted.arguments, filling), place_of(node)
-    return FunctionEnter(noted.function, noted.call, given, noted.positional, noted.named, place, noted.numbers)
+    filled, place = _filled(noted.arguments, filling), place_of(node)
+    return FunctionEnter(noted.function, noted.call, filled, noted.positional, noted.named, place, noted.numbers)
 
 
 def _filled(tree: Any, filling: dict[str, Any]) -> Any:
@@ -241,5 +241,5 @@ def _filled(tree: Any, filling: dict[str, Any]) -> Any:
 
 
 def _size(length: Any) -> Size:
-    text = str(length)  # that of a length which torch has found to be fixed is its number
+    text = str(length)  # a symbolic length that torch has fixed prints as its number
     return int(text) if text.isdigit() else text

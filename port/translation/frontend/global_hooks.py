@@ -1,4 +1,4 @@
-"""Hooks on every module's call, as observers register them, taken away for a while."""
+"""Temporarily remove hooks that are registered for all modules."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _TABLES: tuple[dict[int, Any], ...] = (
 
 @contextmanager
 def without_global_hooks() -> Iterator[None]:
-    """Within it, modules are called without the hooks that somebody has registered for all modules.
+    """Call modules without global hooks, within the context.
 
-    They are no part of a module, so none of a capture. With any of them torch puts a frame of its own between a call
-    and its ``forward``, behind which nobody sees where the call's numbers come from.
+    Global hooks are not part of a module, so they do not belong in a capture. They also make torch insert a stack frame
+    between a call and its ``forward``, which would hide the origins of the call's arguments.
     """
     before = [dict(table) for table in _TABLES]
     for table in _TABLES:

@@ -22,23 +22,23 @@ from port.translation.frontend.composite_operators import (
 )
 
 _OURS = "port_translation"
-_OTHERWISE = frozenset(("alias", "detach", "dropout", "lift_fresh", "lift_fresh_copy"))
-"""Operators that torch replaces by others, or leaves out, for reasons that the operator alone does not say."""
+_CONTEXT_DEPENDENT = frozenset(("alias", "detach", "dropout", "lift_fresh", "lift_fresh_copy"))
+"""Operators that torch replaces or removes depending on their context."""
 
 
-def written_anew(program: Any) -> bool:
-    """Make a program functional; False where that is not as simple, and the program is then as it was.
+def replace_in_place_operators(program: Any) -> bool:
+    """Make a program functional by local rewrites; return False, and leave it unchanged, where they do not suffice.
 
-    A write in place becomes an operator of the same name that makes its result anew, which whatever follows reads; that
-    is all where what is written has no other name, as a view of it is. Composite operators become their parts.
+    An in-place operator becomes its functional variant, and later readers read the variant's result. That suffices
+    where nothing else, such as a view, aliases the tensor. Composite operators are decomposed.
 
     Args:
-        program: a ``torch.export.ExportedProgram``, which is changed.
+        program: a ``torch.export.ExportedProgram``; changed in place.
     """
     graph = program.graph_module.graph
-    if not knows_which_stay() or not all(map(_is_simple, graph.nodes)) or not _Names(graph).are_written_alone():
+    if not knows_which_stay() or not all(map(_is_simple, graph.nodes)) or not _Aliases(graph).are_writes_unaliased():
         return False
-    _write_anew(graph)
+    _replace_writes(graph)
     parts = _Parts(graph)
     for node in list(graph.nodes):
         if _name(node) in DECOMPOSED and is_composite(node.target):
@@ -54,27 +54,27 @@ def _is_simple(node: Node) -> bool:
     if node.op != "call_function" or isinstance(target, torch._ops.HigherOrderOperator):
         return False
     if not isinstance(target, torch._ops.OpOverload) or target.namespace == _OURS:
-        return True  # one of Python's on lengths
-    if target.namespace != "aten" or _name(node) in _OTHERWISE:
+        return True  # a Python operator on lengths
+    if target.namespace != "aten" or _name(node) in _CONTEXT_DEPENDENT:
         return False
     if target._schema.is_mutable:
-        return isinstance(node.args[0], Node) and _is_the_same_anew(node)
+        return isinstance(node.args[0], Node) and _has_same_result(node)
     if is_composite(target):
         return stays(target) or _name(node) in DECOMPOSED
     return not is_taken_apart(target)
 
 
 def _name(node: Node) -> str:
-    """What an operator of ATen is called; empty for others."""
+    """Return the name of an ATen operator; empty for any other."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
         return ""
     return str(target._schema.name).partition("::")[2]
 
 
-def _is_the_same_anew(node: Node) -> bool:
-    """Whether what is made anew has the precision and the strides of what is written to."""
-    plain = _anew(node.target)
+def _has_same_result(node: Node) -> bool:
+    """Whether an in-place operator's functional variant returns the dtype, shape and strides of the written tensor."""
+    plain = _functional_variant(node.target)
     if plain is None or any("val" not in known.meta for known in node.all_input_nodes):
         return False
     args, kwargs = pytree.tree_map_only(Node, lambda known: known.meta["val"], (node.args, node.kwargs))
@@ -85,7 +85,7 @@ def _is_the_same_anew(node: Node) -> bool:
 
 @contextmanager
 def _unguarded(tensor: Any) -> Iterator[None]:
-    """Within it, operators are asked for shapes again: of the lengths they fix nothing that the run has not fixed."""
+    """Rerun operators for their shapes without adding guards on lengths, within the context."""
     environment = tensor.fake_mode.shape_env if isinstance(tensor, FakeTensor) else None
     with torch.no_grad(), nullcontext() if environment is None else environment.suppress_guards():
         yield
@@ -99,15 +99,15 @@ def _takes(operator: Any) -> list[tuple[str, str]]:
     return [(argument.name, str(argument.type)) for argument in operator._schema.arguments]
 
 
-def _anew(target: Any) -> Any:
-    """What computes the same as an operator that writes to its first operand, and writes nothing."""
+def _functional_variant(target: Any) -> Any:
+    """Return the functional variant of an operator that writes to its first operand; None where there is none."""
     schema = target._schema
     written = [argument.name for argument in schema.arguments if argument.alias_info and argument.alias_info.is_write]
     if written != [schema.arguments[0].name] or len(schema.returns) != 1 or is_composite(target):
         return None
     packet = getattr(torch.ops.aten, schema.name.partition("::")[2].removesuffix("_"), None)
     found = getattr(packet, target._overloadname, None)
-    # torch.jit has functions of numbers beside the operators: ldexp(float, int).
+    # torch.jit also has overloads on plain numbers: ldexp(float, int).
     if found is None or _takes(found) != _takes(target) or found._schema.is_mutable:
         return None
     if is_composite(found) and not stays(found):
@@ -115,8 +115,8 @@ def _anew(target: Any) -> Any:
     return None if is_taken_apart(found) else found
 
 
-class _Names:
-    """Which values of a graph may lie in the same memory: a view and what it is of."""
+class _Aliases:
+    """Which values of a graph may share memory, as a view and its base do."""
 
     def __init__(self, graph: Graph) -> None:
         self.nodes = list(graph.nodes)
@@ -131,12 +131,12 @@ class _Names:
         for node in together:
             self.memory[node] = together
 
-    def are_written_alone(self) -> bool:
-        """Whether each write is to a value of the run's own that no other name was given before."""
-        return all(map(self._is_written_alone, filter(_writes, self.nodes)))
+    def are_writes_unaliased(self) -> bool:
+        """Whether each write is to an intermediate value that had no alias before it."""
+        return all(map(self._is_write_unaliased, filter(_writes, self.nodes)))
 
-    def _is_written_alone(self, node: Node) -> bool:
-        # What is written again and again has the names of all writes.
+    def _is_write_unaliased(self, node: Node) -> bool:
+        # Successive writes to one tensor are not aliases of each other.
         names, name = {node}, node.args[0]
         while isinstance(name, Node):
             if name.op == "placeholder":
@@ -166,24 +166,24 @@ def _may_share(node: Node) -> Iterator[Node]:
                 yield from (leaf for leaf in pytree.tree_leaves(node.args[number]) if isinstance(leaf, Node))
 
 
-def _write_anew(graph: Graph) -> None:
+def _replace_writes(graph: Graph) -> None:
     position = {node: number for number, node in enumerate(graph.nodes)}
     for node in list(graph.nodes):
         if _writes(node):
             written, here = node.args[0], position[node]
             assert isinstance(written, Node)
-            node.target = _anew(node.target)
+            node.target = _functional_variant(node.target)
             written.replace_all_uses_with(node, lambda user, here=here: position[user] > here)  # type: ignore[misc]
 
 
 class _Parts:
-    """What composite operators are made of, in the place of them."""
+    """Replaces composite operators by their decompositions."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
 
     def take_apart(self, node: Node) -> None:
-        """Put the parts of a composite operator in its place."""
+        """Replace a composite operator by the operators it is composed of."""
         nodes = {id(known.meta["val"]): known for known in node.all_input_nodes}
         lengths = {_formula(known.meta["val"]): known for known in node.all_input_nodes}
         args, kwargs = pytree.tree_map_only(Node, lambda known: known.meta["val"], (node.args, node.kwargs))
@@ -199,18 +199,18 @@ class _Parts:
 
 
 class _Recording(TorchDispatchMode):
-    """Within it, every operator is written into a graph as well."""
+    """Dispatch mode that also records every operator in a graph."""
 
     def __init__(self, graph: Graph, whole: Node, nodes: dict[int, Node], lengths: dict[str, Node]) -> None:
         super().__init__()
         self.graph, self.whole, self.nodes, self.lengths = graph, whole, nodes, lengths
-        self.alive: list[Any] = []  # an id is a thing's own only while it lives
+        self.alive: list[Any] = []  # an id is unique only while its object is alive
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         made = func(*args, **kwargs)
         if not isinstance(made, torch.Tensor | tuple | list):
-            return made  # it asks for a device, or a length
+            return made  # a query of a device or a length
         args, kwargs = pytree.tree_map(self._named, (args, kwargs))
         node = self._new(func, args, kwargs, made)
         if isinstance(made, torch.Tensor):

@@ -13,18 +13,18 @@ from port.translation.ir.graph import Size
 from port.translation.ir.symbolic_lengths import evaluated, words_in
 
 Lengths = dict[str, int]
-"""Names of free lengths, and a number for each."""
+"""Name of a free length → its value."""
 
 
 @dataclass(frozen=True)
 class InputLengths:
-    """The lengths of the tensors that go in.
+    """The lengths of the input tensors.
 
     Attributes:
-        shapes: in torch's order of axes: numbers, names, and formulas of names.
-        conditions: on the names, as Python: ``"t <= 64"``.
-        tried: the lengths at which both sides were compared, beside the example's.
-        unguarded: names of lengths that torch.export fixed, and of which it says no conditions.
+        shapes: one shape a tensor, in torch's order of axes; a size is a number, a name, or a formula of names.
+        conditions: conditions on the names, as Python: ``"t <= 64"``.
+        tried: the lengths at which both sides were compared, besides the example's.
+        unguarded: names of lengths that torch.export fixed, so that it states no conditions on them.
     """
 
     shapes: tuple[tuple[Size, ...], ...]
@@ -34,12 +34,12 @@ class InputLengths:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The free lengths."""
+        """The names of the free lengths."""
         found = dict.fromkeys(size for shape in self.shapes for size in shape if _is_name(size))
         return tuple(str(name) for name in found)
 
     def with_names(self, axes: Mapping[tuple[int, int], str]) -> InputLengths:
-        """The same where some axes, of the tensors by their numbers, have any length: each gets a name of its own."""
+        """Free the length of some fixed axes, (tensor, axis) → preferred name; each gets a name of its own."""
         taken = {*self.names, *(word for shape in self.shapes for size in shape for word in words_in(str(size)))}
         shapes = [list(shape) for shape in self.shapes]
         for (number, axis), wanted in axes.items():
@@ -51,14 +51,14 @@ class InputLengths:
         return replace(self, shapes=tuple(map(tuple, shapes)))
 
     def of(self, args: Any, kwargs: dict[str, Any]) -> Lengths:
-        """The free lengths' numbers in a call's arguments."""
+        """Return the values of the free lengths in a call's arguments."""
         found: Lengths = {}
         for shape, tensor in zip(self.shapes, tensors_of(args, kwargs), strict=False):
             found.update((str(name), size) for name, size in zip(shape, tensor.shape, strict=False) if _is_name(name))
         return found
 
     def sizes(self, lengths: Lengths) -> Sizes:
-        """The axes that are as long as a name, or a formula, says."""
+        """Return the sizes of all axes whose length depends on these names."""
         return {
             (number, axis): int(evaluated(size, lengths))
             for number, shape in enumerate(self.shapes)
@@ -67,24 +67,24 @@ class InputLengths:
         }
 
     def elements(self, lengths: Lengths) -> int:
-        """How many numbers the inputs hold."""
+        """Count the elements of all inputs."""
         return sum(prod(int(evaluated(size, lengths)) for size in shape) for shape in self.shapes)
 
     def broken(self, lengths: Lengths) -> frozenset[str]:
-        """The conditions that a number for each name does not meet."""
+        """Return the conditions that these lengths violate."""
         return frozenset(condition for condition in self.conditions if not holds(condition, lengths))
 
 
 def holds(condition: str, lengths: Lengths) -> bool:
-    """Whether lengths meet a condition; one that divides by nothing, or cannot be said, is not met."""
+    """Whether lengths meet a condition; a division by zero or an unknown name counts as not met."""
     try:
         return bool(evaluated(condition, lengths))
     except (ArithmeticError, NameError):
         return False
 
 
-def told(lengths: InputLengths) -> dict[str, Any]:
-    """As plain data, for a file."""
+def to_data(lengths: InputLengths) -> dict[str, Any]:
+    """Convert to plain data, for a JSON file."""
     return {
         "shapes": [list(shape) for shape in lengths.shapes],
         "conditions": list(lengths.conditions),
@@ -92,8 +92,8 @@ def told(lengths: InputLengths) -> dict[str, Any]:
     }
 
 
-def read(data: dict[str, Any]) -> InputLengths:
-    """The same, from plain data."""
+def from_data(data: dict[str, Any]) -> InputLengths:
+    """Read back what `to_data` wrote."""
     return InputLengths(_shapes(data["shapes"]), tuple(data["conditions"]), tuple(map(dict, data["tried"])))
 
 

@@ -1,4 +1,4 @@
-"""For the time of an export, every module's ``forward`` notes down its calls, and layers with a pair are kept whole."""
+"""Record every call of a module's ``forward`` during an export, and keep layers with a pair whole."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from port.translation.frontend.long_formulas import check_lengths_are_short
 from port.translation.frontend.mode_reads import ModeReads
 from port.translation.frontend.opened_objects import opened
 from port.translation.frontend.origins.argument_origins import ArgumentOrigins
-from port.translation.frontend.packed_sequences import given_by_layer, given_to_layer, refuse_traced
+from port.translation.frontend.packed_sequences import refuse_traced, repacked_results, unpacked_arguments
 from port.translation.ir.idle_modules import idle_modules
 from port.translation.ir.module_calls import FORWARD
 from port.translation.ir.number import Numbers
@@ -32,7 +32,7 @@ _captures = count()
 
 @dataclass(frozen=True)
 class TensorSlot:
-    """Stands in a tree for the tensor, or the symbolic size, of this number among those of a mark or a layer."""
+    """Placeholder in a tree for the tensor or symbolic size with this number, among those of a mark or a layer."""
 
     kind: str
     number: int
@@ -40,11 +40,10 @@ class TensorSlot:
 
 @dataclass
 class Noted:
-    """What one call was given and gave, its tensors replaced by holes.
+    """The arguments and results of one call, with slots in place of tensors.
 
-    A call of ``forward``, or of another method, has ``keywords`` by the parameters' names and no ``arguments``; its end
-    has as ``keywords`` the buffers that it put others in the place of. ``numbers`` has the origins of the numbers that
-    it was given.
+    For a call of ``forward`` or another method, ``keywords`` holds all arguments by name and ``arguments`` is empty; at
+    its end, ``keywords`` holds the buffers that it replaced. ``numbers`` holds the origins of numeric arguments.
     """
 
     path: str
@@ -59,9 +58,9 @@ class Noted:
 
 @dataclass
 class NotedFunction:
-    """What one call of a function was given, by its parameters' names, and gave; its tensors replaced by holes.
+    """The arguments, by parameter name, and results of one function call, with slots in place of tensors.
 
-    ``positional`` and ``named`` are the parameters that the call gives by their places, and by name.
+    ``positional`` and ``named`` are the parameters that the call passes by position and by name.
     """
 
     function: FunctionType
@@ -75,11 +74,10 @@ class NotedFunction:
 
 @dataclass
 class Notes:
-    """The side table of a capture: a node's key → what the graph does not say.
+    """The side table of a capture: a node's key → what the graph itself cannot hold.
 
-    ``in_layer`` is whether what runs now is a layer that is kept whole, to see which shapes it gives; ``open`` are the
-    calls that have begun, as `key_of` says them, the innermost last, each with its
-    module; a function has none.
+    ``in_layer`` is True while a layer kept whole runs to find its output shapes. ``open`` lists the calls in progress,
+    innermost last, as their `key_of` and their module; a function has none.
     """
 
     prefix: str
@@ -94,13 +92,14 @@ class Notes:
     open: list[tuple[str, torch.nn.Module | None]] = field(default_factory=list)
 
     def next_call(self, path: str) -> int:
+        """Count a call at a path, and return its number, from 0."""
         number = self.counts.get(path, 0)
         self.counts[path] = number + 1
         return number
 
     @contextmanager
     def within(self, key: str, module: torch.nn.Module | None) -> Iterator[None]:
-        """Within it, a call of a module's runs, or of a function."""
+        """Keep a call of a module or a function open, within the context."""
         self.open.append((key, module))
         try:
             yield
@@ -109,7 +108,7 @@ class Notes:
 
     @contextmanager
     def within_layer(self) -> Iterator[None]:
-        """Within it, a layer runs that is kept whole."""
+        """Set `in_layer`, within the context."""
         before, self.in_layer = self.in_layer, True
         try:
             yield
@@ -119,11 +118,11 @@ class Notes:
 
 @contextmanager
 def wrapped(module: torch.nn.Module, whole: Callable[[torch.nn.Module, str], bool]) -> Iterator[Notes]:
-    """Within it, calls of the module and of those inside are noted.
+    """Record calls of the module and its submodules, within the context.
 
     Args:
-        module: the root.
-        whole: whether a module at a path is kept whole, as a layer; what is inside is then not looked at.
+        module: the root module.
+        whole: whether the module at a path is kept whole, as a leaf; its submodules are then skipped.
     """
     notes = Notes(f"{next(_captures)}/", ModeReads(module), ArgumentOrigins(module))
     before: list[tuple[torch.nn.Module, dict[str, Any], dict[int, Any]]] = []
@@ -138,7 +137,7 @@ def wrapped(module: torch.nn.Module, whole: Callable[[torch.nn.Module, str], boo
             vars(inner)["forward"] = _layer(notes, path, inner, inner.forward, {})
             return
         if whole(inner, path):
-            # The layer's twin computes its weight itself.
+            # The layer's twin computes its own weight.
             hooks = {key: inner._forward_pre_hooks.pop(key) for key in computing_hooks(inner)}
             vars(inner)["forward"] = _layer(notes, path, inner, inner.forward, hooks)
             return
@@ -158,8 +157,8 @@ def wrapped(module: torch.nn.Module, whole: Callable[[torch.nn.Module, str], boo
         markers.forget(notes.prefix)
 
 
-def emptied(tree: Any) -> tuple[Any, list[Any], list[Any]]:
-    """A tree with holes, its tensors, and its symbolic sizes."""
+def with_slots(tree: Any) -> tuple[Any, list[Any], list[Any]]:
+    """Replace tensors and symbolic sizes in a tree by slots; return the tree, the tensors and the sizes."""
     tensors: list[Any] = []
     sizes: list[Any] = []
 
@@ -174,7 +173,7 @@ def emptied(tree: Any) -> tuple[Any, list[Any], list[Any]]:
 
 
 def positional_names(signature: inspect.Signature) -> list[str]:
-    """The parameters that a call may give by their places."""
+    """Return the names of the parameters that a call may pass by position."""
     kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
     return [parameter.name for parameter in signature.parameters.values() if parameter.kind in kinds]
 
@@ -190,7 +189,7 @@ def _scope(notes: Notes, path: str, module: torch.nn.Module, forward: Callable[.
         key = f"{notes.prefix}{path}#{call}"
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        arguments, tensors, sizes = emptied(opened(dict(bound.arguments)))
+        arguments, tensors, sizes = with_slots(opened(dict(bound.arguments)))
         check_lengths_are_short(tensors)
         numbers = notes.origins.of_forward(sys._getframe(), names, function, arguments)
         notes.calls[f"{key}>"] = Noted(path, call, module, keywords=arguments, numbers=numbers)
@@ -198,11 +197,11 @@ def _scope(notes: Notes, path: str, module: torch.nn.Module, forward: Callable[.
         before = dict(module._buffers)
         with notes.within(path, module):
             results = forward(*args, **kwargs)
-        # torch.export itself sees what is written into a buffer, and what is put in its place in the root alone.
+        # torch.export sees writes to a buffer, but the replacement of a buffer only in the root module.
         replaced = {name: buffer for name, buffer in module._buffers.items() if buffer is not before.get(name)}
-        # The root's results are compared with the original's own: objects in them say nothing of what they hold.
-        (given, buffers), tensors, sizes = emptied((opened(results, objects=bool(path)), replaced))
-        notes.calls[f"{key}<"] = Noted(path, call, module, keywords=buffers, results=given)
+        # The root's results are compared with the original's, so its objects stay closed.
+        (returned, buffers), tensors, sizes = with_slots((opened(results, objects=bool(path)), replaced))
+        notes.calls[f"{key}<"] = Noted(path, call, module, keywords=buffers, results=returned)
         notes.marks.append(markers.mark(f"{key}<", tensors, sizes))
         return results
 
@@ -215,41 +214,40 @@ def _layer(
     def kept(*args: Any, **kwargs: Any) -> Any:
         refuse_statistics(path, module)
         key = f"{notes.prefix}{path}#{notes.next_call(path)}"
-        args, kwargs, packed = given_to_layer(module, args, kwargs)
-        told = {} if packed is None else {"lengths": packed.lengths}  # what the twin takes beside
-        (arguments, keywords), tensors, sizes = emptied((args, {**kwargs, **told}))
+        args, kwargs, packed = unpacked_arguments(module, args, kwargs)
+        lengths = {} if packed is None else {"lengths": packed.lengths}  # an extra argument of the twin
+        (arguments, keywords), tensors, sizes = with_slots((args, {**kwargs, **lengths}))
         numbers = notes.origins.of_layer(sys._getframe(), arguments, keywords)
         noted = Noted(path, 0, module, arguments, keywords, numbers=numbers)
 
-        def fake(given: list[Any]) -> list[Any]:
-            asked = said, described(given)
-            if asked not in known:
-                numbered = iter(given)
+        def fake(inputs: list[Any]) -> list[Any]:
+            request = identity, described(inputs)
+            if request not in known:
+                numbered = iter(inputs)
                 filled = pytree.tree_map(lambda leaf: next(numbered) if isinstance(leaf, torch.Tensor) else leaf, call)
 
-                def gives(other_mode: bool) -> tuple[Any, list[torch.Tensor]]:
-                    tree, outputs, _ = emptied(shapes_of(module, forward, hooks, *filled, other_mode=other_mode))
+                def outputs_in(other_mode: bool) -> tuple[Any, list[torch.Tensor]]:
+                    tree, outputs, _ = with_slots(shapes_of(module, forward, hooks, *filled, other_mode=other_mode))
                     return tree, [output.clone() for output in outputs]
 
                 with notes.within_layer():
-                    tree, outputs = notes.reads.of_layer(gives, lambda made: (repr(made[0]), described(made[1])))
-                known[asked] = tree, list(map(form_of, outputs))
-            noted.results, forms = known[asked]
+                    tree, outputs = notes.reads.of_layer(outputs_in, lambda made: (repr(made[0]), described(made[1])))
+                known[request] = tree, list(map(form_of, outputs))
+            noted.results, forms = known[request]
             return list(map(of_form, forms))
 
         call = (args, kwargs)
-        # Layers that are alike give the same on the same; without that, torch.export and what follows on it still ask
-        # three times of one.
+        # Identical layers share their output shapes; even for one layer, torch.export and later passes ask three times.
         alike = description(module) if not hooks else None
-        said = key if alike is None else (alike, repr((arguments, keywords)))
+        identity = key if alike is None else (alike, repr((arguments, keywords)))
         known = notes.shapes
         notes.calls[key] = noted
         outputs = markers.layer(key, fake, tensors, sizes)
         if any(True for _ in module.buffers()):
-            # It stays in the graph where nobody reads what it gives: a BatchNorm counts its batches.
+            # Keep the layer in the graph even if its output is unused: a BatchNorm counts its batches.
             notes.marks += outputs[:1]
         results = _refilled(noted.results, outputs)
-        return results if packed is None else given_by_layer(module, results, packed)
+        return results if packed is None else repacked_results(module, results, packed)
 
     return kept
 

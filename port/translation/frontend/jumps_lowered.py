@@ -1,4 +1,4 @@
-"""``continue`` and early ``return`` as plain branches, so that what a jump leaves out is a branch like any other."""
+"""Rewrite ``continue`` and early ``return`` as plain branches, so that the skipped code is a branch like any other."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _RETURNED = "__returned"
 
 
 def jumps_lowered(statements: list[ast.stmt]) -> list[ast.stmt]:
-    """The body of a function in which no branch jumps, as far as it can be said without; the same lines.
+    """Rewrite a function's body without jumps out of branches, where possible; statements keep their line numbers.
 
-    ``if a: continue`` with more behind it is ``left = False``, ``if a: left = True``, ``if not left: …``;
-    ``if a: return x`` is ``if a: returned = x``, ``else: …; returned = y``, ``return returned``.
+    ``if a: continue`` followed by more becomes ``left = False``, ``if a: left = True``, ``if not left: …``.
+    ``if a: return x`` becomes ``if a: returned = x``, ``else: …; returned = y``, ``return returned``.
     """
     lowering = _Lowering()
     made = [lowering.visit(statement) for statement in statements]
@@ -55,7 +55,7 @@ def _continued(statements: list[ast.stmt], name: str) -> list[ast.stmt]:
 
 
 def _jumps(statements: list[ast.stmt], kind: type[ast.stmt]) -> bool:
-    """Whether there is a jump that is not of a loop or a function within."""
+    """Whether statements contain a jump that does not belong to an inner loop or function."""
     for statement in statements:
         if isinstance(statement, kind):
             return True
@@ -67,7 +67,7 @@ def _jumps(statements: list[ast.stmt], kind: type[ast.stmt]) -> bool:
 
 
 def _returns(statements: list[ast.stmt]) -> list[ast.stmt] | None:
-    """Statements that end in a value returned, with that value in a variable; None where there is nothing to lower."""
+    """Assign the returned value to a variable in every branch; None where there is no early return to lower."""
     if not statements or not isinstance(statements[-1], ast.Return):
         return None
     early = any(isinstance(node, ast.Return) for statement in statements[:-1] for node in ast.walk(statement))
@@ -95,7 +95,7 @@ def _returned(statements: list[ast.stmt]) -> list[ast.stmt] | None:
 
 
 def _parsed(line: str, where: ast.stmt) -> list[ast.stmt]:
-    """A line of source at another statement's place."""
+    """Parse a line of source, and give it another statement's position."""
     made = ast.parse(line).body
     for statement in made:
         for node in ast.walk(statement):

@@ -1,4 +1,4 @@
-"""What a layer kept whole gives for tensors without numbers; layers that are alike are asked once."""
+"""Output shapes of layers kept whole, on fake tensors; identical layers share them."""
 
 from __future__ import annotations
 
@@ -14,53 +14,54 @@ _PLAIN = (type(None), bool, int, float, str, torch.dtype, torch.device, Function
 
 
 def description(module: torch.nn.Module) -> Any:
-    """What two of torch's own layers share that give results of the same shapes; None for any other layer.
+    """Return a key that is equal for torch layers with the same output shapes; None for layers outside torch.nn.
 
-    It is all that a layer holds, but for the numbers of its tensors.
+    The key is everything that a layer holds, except its tensors' values.
     """
     if not type(module).__module__.startswith("torch.nn."):
         return None
     found: list[Any] = [type(module)]
     for name, value in vars(module).items():
         if name == "_modules":
-            said: Any = [(key, child and description(child)) for key, child in value.items()]
-            if any(child is not None and of is None for child, (_, of) in zip(value.values(), said, strict=True)):
+            key: Any = [(path, child and description(child)) for path, child in value.items()]
+            if any(child is not None and of is None for child, (_, of) in zip(value.values(), key, strict=True)):
                 return None
         elif name in ("_parameters", "_buffers"):
-            said = [(key, tensor is not None and (tensor.dtype, tuple(tensor.shape))) for key, tensor in value.items()]
+            key = [(path, tensor is not None and (tensor.dtype, tuple(tensor.shape))) for path, tensor in value.items()]
         elif name == "forward":
-            continue  # what notes the call
+            continue  # the wrapper that records the call
         elif isinstance(value, tuple | list):
             if not all(isinstance(item, _PLAIN) for item in value):
                 return None
-            said = value
+            key = value
         elif not isinstance(value, _PLAIN) and value:
-            return None  # a hook, or what it keeps
+            return None  # a hook, or its state
         else:
-            said = (value,) if isinstance(value, _PLAIN) else ()
-        found.append((name, tuple(said)))
+            key = (value,) if isinstance(value, _PLAIN) else ()
+        found.append((name, tuple(key)))
     return tuple(found)
 
 
 def described(tensors: list[torch.Tensor]) -> tuple[Any, ...]:
-    """What the shapes of a layer's outputs depend on; a symbolic length by its formula, as `==` would be a guard."""
+    """Return a key of tensors' shapes, strides, dtypes and devices; comparing symbolic lengths would add a guard."""
 
-    def said(length: Any) -> Any:
+    def formula(length: Any) -> Any:
         return length.node.expr if isinstance(length, torch.SymInt) else length
 
-    return tuple((*map(said, x.size()), *map(said, x.stride()), x.dtype, x.device) for x in tensors)
+    return tuple((*map(formula, x.size()), *map(formula, x.stride()), x.dtype, x.device) for x in tensors)
 
 
 Form = tuple[Any, ...]
-"""What a tensor is but for its numbers: size, stride, dtype, device."""
+"""A tensor without its values: size, stride, dtype, device."""
 
 
 def form_of(tensor: torch.Tensor) -> Form:
+    """Return the form of a tensor."""
     return tensor.size(), tensor.stride(), tensor.dtype, tensor.device
 
 
 def of_form(form: Form) -> torch.Tensor:
-    """A tensor of a form, its memory not filled."""
+    """Return an uninitialised tensor of a form."""
     size, stride, dtype, device = form
     return torch.empty_strided(size, stride, dtype=dtype, device=device)
 
@@ -74,20 +75,31 @@ def shapes_of(
     *,
     other_mode: bool = False,
 ) -> Any:
-    """What a layer gives for fake tensors, in its mode or the other; a layer that normalises a batch is in evaluation.
+    """Run a layer on fake tensors, in its own mode or the other one.
 
-    There training asks for values, and the shapes are the same.
+    Batch norms always run in evaluation mode: training would read values, and the output shapes are the same.
+
+    Args:
+        module: the layer.
+        forward: its forward, for calls without any fake tensor.
+        hooks: forward pre-hooks that compute its weights.
+        args: positional arguments.
+        kwargs: keyword arguments.
+        other_mode: whether to run the mode that the layer is not in.
+
+    Returns:
+        The layer's results.
     """
     from torch._guards import detect_fake_mode
 
-    # Without a tensor among the arguments there is no mode, and then nothing is fake.
+    # Without a tensor among the arguments there is no fake mode.
     mode = detect_fake_mode(pytree.tree_leaves((args, kwargs)))
     if mode is None:
         if other_mode:
             raise ValueError("a run with numbers is that of one mode")
         return forward(*args, **kwargs)
     if isinstance(module, torch.nn.CTCLoss | torch.nn.GaussianNLLLoss) and module.reduction != "none":
-        # These ask for values, or have no code for tensors without any.
+        # These read values, or have no implementation for fake tensors.
         return next(leaf for leaf in pytree.tree_leaves((args, kwargs)) if leaf.is_floating_point()).new_empty(())
     held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     state: dict[str, torch.Tensor] = {
@@ -95,10 +107,10 @@ def shapes_of(
     }
     before = dict(vars(module))
     del vars(module)["forward"]
-    module._forward_pre_hooks.update(hooks)  # torch's own forward wants the weight that they compute
-    # Read by the names of attributes: `ModeReads` is to see what the layer itself reads.
+    module._forward_pre_hooks.update(hooks)  # torch's own forward needs the weight that they compute
+    # Read the attribute from vars: `ModeReads` must see only the layer's own reads.
     flags = {inner: bool(vars(inner).get("training")) for inner in module.modules()}
-    # Only what counts its batches has another code for training; attention has a fused one for evaluation.
+    # Batch norms have separate code for training; attention has a fused path in evaluation.
     training = flags[module] is not other_mode and not isinstance(module, torch.nn.modules.batchnorm._NormBase)
     try:
         if any(flag is not training for flag in flags.values()):
@@ -116,5 +128,5 @@ def shapes_of(
 
 
 def _is_said_to_be_causal(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
-    """torch looks at a mask's values to find out; no shape depends on it."""
+    """Stand in for torch's check, which reads the mask's values; no shape depends on the answer."""
     return bool(is_causal)

@@ -1,4 +1,4 @@
-"""Which modules are kept whole: those that a pair speaks of."""
+"""Decide which modules are kept whole, as leaves: those that have a pair."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from port.pairs import LayerPair, name_of, pairs_of_torch
 from port.pairs.registry import resolve
 from port.translation.ir.graph import LayerCall
 
-# What these do is one operator, which knows how to go with the layout.
+# These are a single operator each, whose lowering handles the layout.
 _TRACED = ("torch.nn.Flatten", "torch.nn.Unflatten")
 
 
 def kept_layers(root: Any) -> dict[str, Any]:
-    """Paths of the layers that are kept whole → the torch layer: the top-most ones that a pair speaks of.
+    """Return the layers kept whole, path → torch layer: the topmost modules that have a pair.
 
-    A layer that shares a parameter with an earlier one is not: it reads that one's.
+    A layer that shares a parameter with an earlier one is traced instead, and reads the earlier one's.
     """
     found: dict[str, Any] = {}
     owners: dict[int, str] = {}
@@ -42,7 +42,7 @@ def kept_layers(root: Any) -> dict[str, Any]:
 
 
 def shared_layers(root: Any, layers: dict[str, Any]) -> set[str]:
-    """The layers kept whole whose weights other modules read as well."""
+    """Return the paths of kept layers whose parameters other modules hold too."""
     holders = Counter(id(parameter) for module in root.modules() for parameter in vars(module)["_parameters"].values())
     return {
         path for path, layer in layers.items() if any(holders[id(parameter)] > 1 for parameter in layer.parameters())
@@ -50,16 +50,16 @@ def shared_layers(root: Any, layers: dict[str, Any]) -> set[str]:
 
 
 def is_kept(module: Any) -> bool:
-    """Whether a pair speaks of a module, and its twin can stand for it as it is.
+    """Whether a module has a pair and its twin can replace it.
 
     Raises:
-        NoPair: the twin is one that no source can import.
+        NoPair: the twin cannot be imported by the written source.
     """
     pairs = pairs_of_torch(module)
     if not pairs or any(pair.torch in _TRACED for pair in pairs[:1]):
         return False
     if module.state_dict() and not isinstance(resolve(pairs[0].flax), type):
-        return False  # a function holds no weights: those of a loss are the class's own
+        return False  # a function holds no weights; a loss's class weights are state
     if pairs[0].unfit(module) is not None:
         return False
     _check_importable(pairs[0])
@@ -70,11 +70,11 @@ def _check_importable(pair: LayerPair) -> None:
     name = name_of(pair.flax)
     if name.startswith("__main__.") or "<" in name:
         raise NoPair(
-            f"{name_of(pair.torch)}: its twin {name} stands where written source cannot import it from: put it into a "
+            f"{name_of(pair.torch)}: the written source cannot import its twin {name}: define it at the top level of a "
             "module"
         )
 
 
 def calls_of(steps: Iterable[Any]) -> Counter[str]:
-    """How often each layer is called."""
+    """Count the calls of each layer."""
     return Counter(step.path for step in steps if isinstance(step, LayerCall))

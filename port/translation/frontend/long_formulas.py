@@ -1,4 +1,4 @@
-"""Symbolic lengths whose formulas grow from layer to layer: refused, as unreadable and slow to export."""
+"""Refuse symbolic lengths whose formulas grow from layer to layer: unreadable, and slow to export."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     import torch
 
 LONGEST = 200
-"""Letters of a formula that is still looked at."""
+"""The longest formula, in characters, that is accepted."""
 
 
 class LongLength(Exception):
-    """Lengths within the model are formulas longer than `LONGEST`.
+    """Raised when lengths within the model are formulas longer than `LONGEST`.
 
     Attributes:
-        words: the names that torch gives what the formulas are made of.
-        axes: the axes of the inputs that are made of these names, when `found_in` has looked for them.
+        words: torch's names for the symbols in the formulas.
+        axes: the axes of the inputs that contain these symbols, once `found_in` has been called.
     """
 
     def __init__(self, formulas: Sequence[str]) -> None:
@@ -29,7 +29,7 @@ class LongLength(Exception):
         self.axes: frozenset[Axis] = frozenset()
 
     def found_in(self, inputs: Iterable[torch.Tensor]) -> LongLength:
-        """The same with its axes, by the tensors' numbers."""
+        """Set and return this error with the axes of the inputs that contain its symbols."""
         self.axes = frozenset(
             (number, axis)
             for number, tensor in enumerate(inputs)
@@ -40,10 +40,10 @@ class LongLength(Exception):
 
 
 def check_lengths_are_short(tensors: Iterable[torch.Tensor]) -> None:
-    """Look at the shapes of tensors while torch.export traces.
+    """Check the shapes of tensors while torch.export traces.
 
     Raises:
-        LongLength: a length of theirs is too long.
+        LongLength: the formula of a length is too long.
     """
     formulas = [str(size) for tensor in tensors for size in tensor.shape if not isinstance(size, int)]
     long = [formula for formula in formulas if len(formula) > LONGEST]

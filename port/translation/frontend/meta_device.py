@@ -1,4 +1,4 @@
-"""Modules on the meta device: they have shapes and no numbers, so that a model of any size fits into any memory."""
+"""Modules on the meta device: tensors have shapes but no values, so a model of any size fits into memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def is_on_meta(module: Any) -> bool:
     """Whether a module's tensors are on the meta device.
 
     Raises:
-        UsageError: some are and others are not; names one of each.
+        UsageError: only some are; names one of each.
     """
     tensors = [*module.named_parameters(), *module.named_buffers()]
     inside = [name for name, tensor in tensors if tensor.is_meta]
@@ -27,7 +27,7 @@ def is_on_meta(module: Any) -> bool:
 
 
 def on_meta(args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Example inputs without their numbers."""
+    """Move example inputs to the meta device."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -39,10 +39,10 @@ def on_meta(args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 @contextmanager
 def parameters_on_meta() -> Iterator[None]:
-    """Within it, a model is constructed without memory for its parameters; what it computes has its numbers.
+    """Construct a model without memory for its parameters, within the context; computed buffers keep their values.
 
-    Layers make their parameters by ``torch.empty`` and then draw them: on the meta device neither takes memory. Tables,
-    as those of sines and cosines, are computed as always.
+    Layers allocate parameters with ``torch.empty`` and then draw them; on the meta device neither takes memory. Tables,
+    such as sines and cosines, are computed as usual.
     """
     import torch
     from torch.overrides import TorchFunctionMode
@@ -59,7 +59,7 @@ def parameters_on_meta() -> Iterator[None]:
 
 
 def constructed_on_meta(construct: Callable[[], Any]) -> Callable[[], Any]:
-    """The same, within `parameters_on_meta`."""
+    """Wrap a constructor so that it runs within `parameters_on_meta`."""
 
     def made() -> Any:
         with parameters_on_meta():
@@ -68,27 +68,27 @@ def constructed_on_meta(construct: Callable[[], Any]) -> Callable[[], Any]:
     return made
 
 
-def on_meta_alone(construct: Callable[[], Any]) -> Any:
-    """A model without any numbers, of which constructing has computed what it needs."""
+def built_on_meta(construct: Callable[[], Any]) -> Any:
+    """Construct a model with its computed tables available, then move all of it to the meta device."""
     return constructed_on_meta(construct)().to("meta")
 
 
-def check_all_found(module: Any, unknown: Collection[str]) -> None:
-    """See that whatever a module holds is in a checkpoint or can be computed.
+def check_recoverable(module: Any, unknown: Collection[str]) -> None:
+    """Check that everything a module holds is in a checkpoint or can be computed.
 
     Args:
-        module: on the meta device.
-        unknown: names of the parameters and buffers of which nobody knows how they start.
+        module: a module on the meta device.
+        unknown: names of the parameters and buffers whose initial values are unknown.
 
     Raises:
-        UsageError: a buffer that no state dict holds is among them.
+        UsageError: one of them is a buffer that no state dict holds.
     """
     state = module.state_dict()
     lost = [name for name, _ in module.named_buffers() if name not in state and name in unknown]
     if lost:
         raise UsageError(
             f"{type(module).__qualname__} is on the meta device, and no checkpoint holds its buffer {lost[0]} "
-            "(persistent=False): say how the model is constructed, construct=lambda: …, so that it can be computed"
+            "(persistent=False): pass construct=lambda: …, which constructs the model, so that it can be computed"
         )
 
 
@@ -96,4 +96,4 @@ WITHOUT_WEIGHTS = (
     "the module is on the meta device, and has no weights to run with. Source and mapping are written: fill the Flax "
     "module by port.load(model, CHECKPOINT, rename=MAPPING), and compare both at a size that fits (port check)"
 )
-"""What the proof says of such a module."""
+"""The reason that the proof of a module on the meta device gives for not running."""

@@ -1,4 +1,4 @@
-"""Whether a run asks which mode it is in: where nothing does, one trace is that of evaluation and of training."""
+"""Detect whether a run reads its mode; where nothing does, one trace serves both evaluation and training."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import torch
 Made = TypeVar("Made")
 
 _DECIDING = {"training", "train", "eval", "__getattribute__"}
-"""What a class may define so that a mode is more than the flag ``training``, or so that reads of it are not seen."""
+"""Attributes whose redefinition gives a mode more meaning than the flag ``training``, or hides reads of the flag."""
 
 
 class ModeReads:
-    """Who reads or sets ``training`` while a module runs.
+    """Watches reads and writes of ``training`` while a module runs.
 
-    A layer kept whole may, as dropout does, if what a trace sees of it is the same in both modes. What reads
-    ``vars(module)["training"]`` is not seen; the proof runs both modes.
+    A layer kept whole may read it, as dropout does, if its trace is the same in both modes. Reads through
+    ``vars(module)["training"]`` go unnoticed; the proof runs both modes.
 
     Args:
-        module: the root of what will run.
+        module: the root module.
 
     Attributes:
         found: whether the trace may depend on the mode.
@@ -33,7 +33,7 @@ class ModeReads:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Within it, reads are noted, of any module."""
+        """Record reads of ``training`` by any module, within the context."""
 
         def read(module: Any) -> Any:
             self.found = True
@@ -44,30 +44,33 @@ class ModeReads:
             self.found = True
             vars(module)["training"] = training
 
-        # torch.nn.Module has no attribute of this name: each module has its own, and a class's property goes first.
+        # torch.nn.Module has no class attribute of this name, and a property takes precedence over instance attributes.
         with patch.object(torch.nn.Module, "training", property(read, write), create=True):
             yield
 
-    def of_layer(self, asked: Callable[[bool], Made], said: Callable[[Made], Any]) -> Made:
-        """What a layer kept whole gives in the mode that it is in; its own reads count if the other gives otherwise.
+    def of_layer(self, run: Callable[[bool], Made], traced: Callable[[Made], Any]) -> Made:
+        """Run a layer kept whole, and count its reads of the mode only if the other mode's result differs.
 
         Args:
-            asked: asks the layer; in the other mode, if it is told True.
-            said: what a trace sees of what the layer gives.
+            run: runs the layer, in its own mode for False and in the other for True.
+            traced: the part of the layer's result that a trace depends on.
+
+        Returns:
+            The result in the layer's own mode.
         """
         before, self.found = self.found, False
-        made = asked(False)
+        made = run(False)
         if self.found and not before:
             try:
-                self.found = said(asked(True)) != said(made)
-            except Exception:  # whatever it raises in the other mode, it does something else there
+                self.found = traced(run(True)) != traced(made)
+            except Exception:  # an error in the other mode is a difference too
                 self.found = True
         self.found |= before
         return made
 
 
 def _decides_itself(module: torch.nn.Module) -> bool:
-    """Whether the flag ``training`` is not all that a mode is to a module."""
+    """Whether a module redefines what its mode is, beyond the flag ``training``."""
     if isinstance(module, torch.jit.ScriptModule) or not _DECIDING.isdisjoint(vars(module).keys() - {"training"}):
         return True
     classes = type(module).__mro__

@@ -1,4 +1,4 @@
-"""Objects that modules hand to one another, as dicts of the tensors in them: trees of arrays are what JAX passes on."""
+"""Convert objects that modules pass to one another to dicts of their tensors, which are pytrees to JAX."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _CLOSED = (
 
 
 def opened(tree: Any, *, objects: bool = True) -> Any:
-    """A tree with dicts in the place of dataclasses, of mappings of the user's own, and of objects that hold tensors.
+    """Replace dataclasses, user-defined mappings and objects that hold tensors by dicts, in a tree.
 
     Args:
-        tree: what a module is given, or gives.
-        objects: whether other objects than dataclasses and mappings are opened, as distributions are.
+        tree: a module's arguments or results.
+        objects: whether to open objects other than dataclasses and mappings, such as distributions.
     """
     known: dict[int, Any] = {}
     return pytree.tree_map(lambda leaf: _opened(leaf, objects, known), tree)
 
 
 def _opened(leaf: Any, objects: bool, known: dict[int, Any]) -> Any:
-    """The same of one leaf; each object is looked at once, and one that holds itself stays where it does."""
+    """Open one leaf; each object is opened once, and an object inside itself stays closed."""
     if leaf is None or isinstance(leaf, _CLOSED):
         return leaf
     if isinstance(leaf, NoValue):
@@ -50,7 +50,7 @@ def _contents(leaf: Any, objects: bool, known: dict[int, Any]) -> Any:
         return {each.name: _opened(getattr(leaf, each.name), objects, known) for each in dataclasses.fields(leaf)}
     if not objects or not hasattr(leaf, "__dict__"):
         return leaf
-    # What an object's methods use: its public tensors, and those that no public name reaches.
+    # Public tensors first, then private ones that no public name reaches: its methods may use both.
     found: dict[str, Any] = {}
     tensors: set[int] = set()
     for name in sorted(vars(leaf), key=lambda name: name.startswith("_")):

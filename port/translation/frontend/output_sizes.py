@@ -1,4 +1,4 @@
-"""Layers that take an output size in their call: unpooling, transposed convolution."""
+"""Layers that accept an output size in their call: unpooling and transposed convolution."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from port.translation.ir.graph import Graph, LayerCall, Loop, Step
 from port.translation.ir.number import KnownNumber, Path
 
 
-def in_spatial_sizes(root: Any, graph: Graph) -> Graph:
-    """The graph with the spatial part of each ``output_size`` alone, which torch takes with or without the axes before.
+def with_spatial_output_sizes(root: Any, graph: Graph) -> Graph:
+    """Reduce each ``output_size`` to its spatial part; torch accepts it with or without the batch and channel axes.
 
-    torch's whole shape has the channels in front. Which transposed convolutions are given one is noted, so that their
-    twin takes a size: see `port.pairs.layers.conv_transpose.output_sizes_at_calls`.
+    Transposed convolutions that receive one are registered, so that their twin accepts a size: see
+    `port.pairs.layers.conv_transpose.output_sizes_at_calls`.
 
     Args:
-        root: the module.
-        graph: of one mode.
+        root: the torch module.
+        graph: the graph of one mode.
     """
     return replace(graph, steps=tuple(_with_sizes(step, root) for step in graph.steps))
 
@@ -37,23 +37,23 @@ def _with_sizes(step: Step, root: Any) -> Step:
 
 
 def _sized(step: LayerCall) -> LayerCall | None:
-    """The call with its spatial size; None where it says none."""
+    """Return the call with its spatial size; None where it passes none."""
     name = type(step.module).__name__
     if type(step.module).__module__.partition(".")[0] != "torch" or not name.startswith(("ConvTranspose", "MaxUnpool")):
         return None
     names = list(inspect.signature(type(step.module).forward).parameters)[1:]
-    given = {**dict(zip(names, step.arguments, strict=False)), **step.keywords}
-    size = given.get("output_size")
+    arguments = {**dict(zip(names, step.arguments, strict=False)), **step.keywords}
+    size = arguments.get("output_size")
     channels = pairs_of_torch(step.module)[0].channels
     if size is None or channels is None:
         return None
     spatial = tuple(size)[channels + 1 :]
-    others = tuple(given[name] for name in names if name in given and name != "output_size")
-    said = "output_size" if "output_size" in step.keywords else names.index("output_size")
+    others = tuple(arguments[name] for name in names if name in arguments and name != "output_size")
+    key = "output_size" if "output_size" in step.keywords else names.index("output_size")
     left_out = len(tuple(size)) - len(spatial)
     numbers: dict[Path, KnownNumber] = {
         ("output_size", path[1] - left_out): number
         for path, number in step.numbers.items()
-        if path[0] == said and len(path) == 2 and isinstance(path[1], int) and path[1] >= left_out
+        if path[0] == key and len(path) == 2 and isinstance(path[1], int) and path[1] >= left_out
     }
     return replace(step, arguments=others, keywords={"output_size": spatial}, numbers=numbers)

@@ -1,8 +1,8 @@
-"""Packed sequences, for the time of an export: padded arrays beside their lengths, as JAX has them.
+"""Trace packed sequences as padded arrays with their lengths, the form that JAX uses.
 
-How long a packed sequence is depends on the lengths' values, which no traced program knows. Within `padded`, torch's
-``pack_padded_sequence`` leaves the padding where it is, ``torch.nn.RNN``, ``LSTM`` and ``GRU`` are noted as called with
-``lengths``, which their twins take, and ``pad_packed_sequence`` has nothing left to do.
+The length of a packed sequence depends on the lengths' values, which a traced program does not know. Within `padded`,
+``pack_padded_sequence`` keeps the padding, calls of ``torch.nn.RNN``, ``LSTM`` and ``GRU`` are recorded with the
+argument ``lengths`` of their twins, and ``pad_packed_sequence`` has almost nothing left to do.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from port.errors import NoPair
 
 
 class PaddedSequence(rnn.PackedSequence):
-    """Stands for a packed sequence: ``data`` is padded, ``batch_sizes`` are the lengths, in the batch's own order."""
+    """Stand-in for a packed sequence: ``data`` is padded, ``batch_sizes`` are the lengths, in the batch's own order."""
 
     batch_first: bool
     """Whether ``data`` is (N, L, …), not (L, N, …)."""
     zeroed: bool
     """Whether it is zero past each sequence's end."""
     in_order: bool
-    """Whether torch would have left the batch in its order, and so have no indices of another."""
+    """Whether torch would have kept the batch's order (``enforce_sorted``), so that there are no sort indices."""
 
     def __new__(cls, data: Any, lengths: Any, *_: Any) -> PaddedSequence:
         return tuple.__new__(cls, (data, lengths, None, None))
 
     @property
     def lengths(self) -> Any:
+        """The lengths of the sequences, (N,)."""
         return self[1]
 
     @property
@@ -45,20 +46,20 @@ class PaddedSequence(rnn.PackedSequence):
         return None if self.in_order else _Order()
 
     def _replace(self, **changes: Any) -> PaddedSequence:
-        # What another makes of the data need not leave the padding zero.
+        # New data need not be zero in the padding.
         data, lengths = changes.get("data", self[0]), changes.get("batch_sizes", self[1])
         return _CLASSES[self.batch_first, False, self.in_order](data, lengths)
 
 
 class _Order:
-    """Stands for the order in which torch packs a batch; there is none, and it may only be handed on."""
+    """Stand-in for torch's sort indices: the batch is never sorted, so they may be passed on but not read."""
 
     @classmethod
     def __torch_function__(cls, *_: Any, **__: Any) -> Any:
-        raise NoPair("the order of a packed batch is read: here the batch keeps its own; leave the indices out")
+        raise NoPair("the order of a packed batch is read: here the batch is not sorted; leave the indices out")
 
 
-# A class for each: torch takes such tuples apart and makes them again of their class and their members alone.
+# A class for each combination: torch flattens such tuples and rebuilds them from their class and members only.
 _CLASSES = {
     (batch_first, zeroed, in_order): type(
         "PaddedSequence",
@@ -71,7 +72,7 @@ _CLASSES = {
 
 @contextmanager
 def padded() -> Iterator[None]:
-    """Within it, sequences are packed as `PaddedSequence`, by whatever name a module calls torch's functions."""
+    """Pack sequences as `PaddedSequence` within the context, by whatever name a module imported torch's functions."""
     functions = {rnn.pack_padded_sequence: _pack_padded_sequence, rnn.pad_packed_sequence: _pad_packed_sequence}
     before = {function: function.__code__ for function in functions}
     try:
@@ -84,45 +85,48 @@ def padded() -> Iterator[None]:
 
 
 def refuse_packed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """See that no input is a packed sequence.
+    """Refuse packed sequences among the inputs.
 
     Raises:
-        NoPair: one is.
+        NoPair: an input is one.
     """
     if any(map(_is_packed, pytree.tree_leaves((args, kwargs), is_leaf=_is_packed))):
-        raise NoPair(f"an input is {_ELSEWHERE}")
+        raise NoPair(f"an input is {_PACKED_OUTSIDE}")
 
 
 def _is_packed(leaf: Any) -> bool:
     return isinstance(leaf, rnn.PackedSequence)
 
 
-_ELSEWHERE = (
-    "a packed sequence, and how long that is depends on values, which a traced JAX program does not know: give the "
-    "module the padded sequence and the lengths, and call pack_padded_sequence in its forward"
+_PACKED_OUTSIDE = (
+    "a packed sequence, whose length depends on values that a traced JAX program does not know: pass the padded "
+    "sequence and the lengths to the module, and call pack_padded_sequence in its forward"
 )
 
 
-def given_to_layer(
+def unpacked_arguments(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any], PaddedSequence | None]:
-    """A layer's arguments with the padded array in the place of a packed sequence, and that sequence, if there is one.
+    """Replace a packed sequence among a layer's arguments by its padded array.
+
+    Returns:
+        The positional arguments, the keyword arguments, and the packed sequence; None where there was none.
 
     Raises:
-        NoPair: a layer that takes no packed sequence, or one that was packed before the export.
+        NoPair: the layer accepts no packed sequence, or the sequence was packed outside the module.
     """
     if "input" in kwargs and not args:
         args, kwargs = (kwargs["input"],), {name: kwargs[name] for name in kwargs if name != "input"}
     if not args or not _is_packed(args[0]):
         return args, kwargs, None
     if type(module) not in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU):
-        raise NoPair(f"{type(module).__qualname__} is given a packed sequence; call pad_packed_sequence first")
+        raise NoPair(f"{type(module).__qualname__} receives a packed sequence; call pad_packed_sequence first")
     sequence = _recognised(args[0])
     return (_laid_out(sequence, bool(module.batch_first)), *args[1:]), kwargs, sequence
 
 
-def given_by_layer(module: Any, results: tuple[Any, Any], sequence: PaddedSequence) -> tuple[Any, Any]:
-    """What a recurrent layer gives, its outputs packed again, in the layout of what it was given."""
+def repacked_results(module: Any, results: tuple[Any, Any], sequence: PaddedSequence) -> tuple[Any, Any]:
+    """Pack a recurrent layer's outputs again, in the layout of its input; return them and the final state."""
     outputs, state = results
     if module.batch_first != sequence.batch_first:
         outputs = outputs.transpose(0, 1)
@@ -130,30 +134,30 @@ def given_by_layer(module: Any, results: tuple[Any, Any], sequence: PaddedSequen
 
 
 def refuse_traced(module: torch.nn.Module, args: Any) -> None:
-    """See that no recurrent layer whose code is traced is given a packed sequence: torch's own code would unpack it.
+    """Refuse a packed sequence as input of a recurrent layer whose code is traced: torch's own code would unpack it.
 
     Raises:
-        NoPair: one is.
+        NoPair: the layer receives one.
     """
     if isinstance(module, torch.nn.RNNBase) and any(map(_is_packed, pytree.tree_leaves(args, is_leaf=_is_packed))):
         raise NoPair(
-            f"{type(module).__qualname__} is given a packed sequence, and is not torch's own layer, or shares weights "
-            "with another; give it the padded sequence"
+            f"{type(module).__qualname__} receives a packed sequence, and is not torch's own layer, or shares weights "
+            "with another; pass it the padded sequence"
         )
 
 
 def _recognised(sequence: Any) -> PaddedSequence:
-    """A packed sequence, also one that the module's code has made of another one's parts.
+    """Return a packed sequence as a `PaddedSequence`, also one that the module rebuilt from another's fields.
 
     Raises:
-        NoPair: one that was packed before the export.
+        NoPair: the sequence was packed outside the module.
     """
     if isinstance(sequence, PaddedSequence):
         return sequence
-    told = getattr(sequence.batch_sizes, "of_packed", None)
-    if told is None:
-        raise NoPair(f"this is {_ELSEWHERE}")
-    batch_first, in_order = told
+    flags = getattr(sequence.batch_sizes, "of_packed", None)
+    if flags is None:
+        raise NoPair(f"this is {_PACKED_OUTSIDE}")
+    batch_first, in_order = flags
     return _CLASSES[batch_first, False, in_order](sequence.data, sequence.batch_sizes)
 
 
@@ -161,7 +165,7 @@ def _laid_out(sequence: PaddedSequence, batch_first: bool) -> Any:
     return sequence.data if batch_first == sequence.batch_first else sequence.data.transpose(0, 1)
 
 
-# %% What torch's functions do instead; named as theirs are, and with their arguments.
+# %% Replacements of torch's functions, with their names and signatures.
 
 
 def _pack_padded_sequence(input: Any, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> Any:
@@ -179,18 +183,28 @@ def _pad_packed_sequence(
 
 
 def pack(input: Any, lengths: Any, batch_first: bool, enforce_sorted: bool) -> PaddedSequence:
-    """In the place of ``pack_padded_sequence``."""
-    # Of each sequence its own: who makes a packed sequence of another's parts hands its lengths on.
+    """Replace ``pack_padded_sequence``: keep the padded array and its lengths.
+
+    Args:
+        input: (L, N, …), or (N, L, …) if ``batch_first``.
+        lengths: (N,).
+        batch_first: whether the batch is the first axis.
+        enforce_sorted: whether the batch is sorted by length already.
+    """
+    # A tensor object of its own: a packed sequence rebuilt from another's fields passes its lengths on.
     lengths = torch.ops.aten.alias(torch.as_tensor(lengths, dtype=torch.int64, device="cpu"))
     lengths.of_packed = (bool(batch_first), bool(enforce_sorted))
     return _CLASSES[bool(batch_first), False, bool(enforce_sorted)](input, lengths)
 
 
 def unpack(sequence: Any, batch_first: bool, padding_value: float, total_length: int | None) -> tuple[Any, Any]:
-    """In the place of ``pad_packed_sequence``. Without ``total_length`` it is as long as what was packed.
+    """Replace ``pad_packed_sequence``; without ``total_length`` the result is as long as the packed array.
+
+    Returns:
+        The padded array, (L, N, …), or (N, L, …) if ``batch_first``, and the lengths, (N,).
 
     Raises:
-        NoPair: a sequence that was packed before the export.
+        NoPair: the sequence was packed outside the module.
     """
     sequence = _recognised(sequence)
     data, lengths = _laid_out(sequence, batch_first), sequence.lengths

@@ -1,4 +1,4 @@
-"""A module and its inputs in float64, where they run so."""
+"""Run a module and its inputs in float64, where possible."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from port.translation.frontend.shape_runs import ShapeRuns
 from port.translation.ir.graph import Graph, LayerCall, Loop, Operation, values_of
 
 SINGLE = ("float32", "complex64", "bfloat16", "float16")
-"""Precisions below float64's."""
+"""Dtypes of lower precision than float64 and complex128."""
 
 
 def in_double(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | None:
-    """Copies of a module and its inputs in float64; None where it does not run so, or gives another precision."""
+    """Copy a module and its inputs to float64; None where it does not run in float64, or returns another precision."""
     import torch
     from torch.utils import _pytree as pytree
 
-    wide = copied(module, lambda tensor: in_float64(_near(tensor)))
-    given = pytree.tree_map(in_float64, (args, kwargs))
+    wide = copied(module, lambda tensor: in_float64(_on_cpu(tensor)))
+    inputs = pytree.tree_map(in_float64, (args, kwargs))
     try:
         with default_dtype("float64"):
-            results = _results(wide, *given, training=False)
+            results = _results(wide, *inputs, training=False)
     except Exception:
         return None
     floats = [
@@ -33,17 +33,17 @@ def in_double(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | Non
     if any(leaf.dtype != torch.float64 for leaf in floats):
         return None
     with default_dtype("float64"):
-        trains = runs(wide, *given, training=True)
-    return (wide, *given) if trains or not runs(module, args, kwargs, training=True) else None
+        trains = runs(wide, *inputs, training=True)
+    return (wide, *inputs) if trains or not runs(module, args, kwargs, training=True) else None
 
 
 def runs(module: Any, args: Any, kwargs: Any, *, training: bool) -> bool:
-    """Whether a module takes its inputs in a mode; a copy of it is tried."""
+    """Whether a module accepts its inputs in a mode; a copy is run."""
     return not forward_error(module, args, kwargs, training=training)
 
 
 def forward_error(module: Any, args: Any, kwargs: Any, *, training: bool) -> str:
-    """Why a module does not take its inputs in a mode, in a line; empty if it does. A copy of it is tried."""
+    """Run a copy of a module in a mode, and return the error's type and first line; empty if it runs."""
     try:
         _results(module, args, kwargs, training=training)
     except Exception as error:
@@ -52,21 +52,21 @@ def forward_error(module: Any, args: Any, kwargs: Any, *, training: bool) -> str
 
 
 def _results(module: Any, args: Any, kwargs: Any, *, training: bool) -> Any:
-    """What a copy of a module gives in a mode; without numbers where it is on the meta device."""
+    """Run a copy of a module in a mode; on fake tensors if it is on the meta device."""
     import torch
 
     with torch.no_grad():
         if not is_on_meta(module):
-            return copied(module, _near).train(training)(*args, **kwargs)
+            return copied(module, _on_cpu).train(training)(*args, **kwargs)
         run = ShapeRuns(module, training=training)
-        return run(*run.given(args, kwargs))
+        return run(*run.inputs(args, kwargs))
 
 
 def is_all_double(graphs: Iterable[Graph]) -> bool:
-    """Whether all floats in graphs captured in float64 are of that precision, through operators of torch's own.
+    """Whether graphs captured in float64 hold only float64, computed by torch's own operators.
 
-    Then the module runs so: what it computes in its own precision, it computes in the other. It is not run to find
-    out: a depthwise convolution takes PyTorch sixteen times as long in float64 as in float32.
+    Then the module runs in float64, and need not be run to find out: a depthwise convolution takes PyTorch sixteen
+    times as long in float64 as in float32.
     """
     for graph in graphs:
         values = (*graph.inputs, *graph.held, *graph.constants, *values_of(graph))
@@ -78,7 +78,7 @@ def is_all_double(graphs: Iterable[Graph]) -> bool:
 def _is_torchs(step: Any) -> bool:
     match step:
         case Operation():
-            return step.operator.startswith("aten.") or "." not in step.operator  # one of Python's, on lengths
+            return step.operator.startswith("aten.") or "." not in step.operator  # a Python operator, on lengths
         case LayerCall():
             return type(step.module).__module__.startswith(("torch.", "torchvision."))
         case Loop():
@@ -87,24 +87,24 @@ def _is_torchs(step: Any) -> bool:
 
 
 def without_numbers(tensor: Any, *, double: bool) -> Any:
-    """What stands for a tensor in a copy of a module that is traced: a parameter has memory that nothing fills."""
+    """Copy a tensor for a module that is only traced: parameters are left uninitialised, to save time."""
     import torch
 
     if not isinstance(tensor, torch.nn.Parameter) or tensor.is_meta:
-        return in_float64(_near(tensor)) if double else tensor.detach().clone()
+        return in_float64(_on_cpu(tensor)) if double else tensor.detach().clone()
     if not double:
         return torch.empty_like(tensor)
     dtype = torch.complex128 if tensor.is_complex() else torch.float64 if tensor.is_floating_point() else tensor.dtype
     return torch.empty_like(tensor, dtype=dtype, device="cpu")
 
 
-def _near(tensor: Any) -> Any:
-    """A tensor in the processor's memory, if it has numbers at all."""
+def _on_cpu(tensor: Any) -> Any:
+    """Move a tensor to the CPU, unless it is on the meta device."""
     return tensor if tensor.is_meta else tensor.cpu()
 
 
 def in_float64(leaf: Any) -> Any:
-    """A copy of a tensor, in float64 if it holds floats; anything else as it is."""
+    """Copy a tensor, to float64 or complex128 if it is floating-point or complex; return anything else unchanged."""
     import torch
 
     if not isinstance(leaf, torch.Tensor):
@@ -116,7 +116,7 @@ def in_float64(leaf: Any) -> Any:
 
 
 def twice(args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """Inputs with every sample two times."""
+    """Concatenate each input with itself along its first axis."""
     import torch
     from torch.utils import _pytree as pytree
 

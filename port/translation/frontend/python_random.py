@@ -1,4 +1,4 @@
-"""Numbers that ``forward`` draws from Python's or numpy's generator: a captured run would keep those that it drew."""
+"""Detect random numbers from Python's or numpy's generators in ``forward``; a capture would freeze the drawn values."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from port.parity.sides.reachable import reached
 from port.translation.frontend.source_locations import is_users
 
 _RARE, _DRAWS = 0.01, 3
-"""Of the first three draws, numbers that are seen once in a hundred times are tried."""
+"""Seeds are tried that make each of the first three draws extreme, with a probability of one in a hundred."""
 
 
 def states() -> tuple[Any, ...]:
-    """Where both generators stand: it is another once a number is drawn."""
+    """Return the states of both global generators; a draw changes them."""
     name, keys, *rest = np.random.get_state()  # noqa: NPY002
     return random.getstate(), name, tuple(keys), *rest
 
 
 @contextmanager
 def same_numbers_afterwards() -> Iterator[None]:
-    """Within it, Python and numpy may draw numbers; the next ones are those that they would have been."""
+    """Restore the states of Python's and numpy's global generators on leaving the context."""
     before = random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
         yield
@@ -41,8 +41,8 @@ def same_numbers_afterwards() -> Iterator[None]:
 
 
 @contextmanager
-def again(seed: int) -> Iterator[None]:
-    """For running the user's code once more: in silence, every generator at a seed, and afterwards as it was."""
+def reseeded(seed: int) -> Iterator[None]:
+    """Rerun the user's code within the context: silently, with every generator seeded and restored afterwards."""
     import torch
 
     with same_numbers_afterwards(), torch.random.fork_rng(devices=[]):
@@ -55,7 +55,7 @@ def again(seed: int) -> Iterator[None]:
 
 
 def generators_of(module: Any) -> list[Any]:
-    """The generators of Python's and of numpy's that a module reaches."""
+    """Return the Python and numpy generators that a module reaches."""
     kinds = (random.Random, np.random.RandomState, np.random.Generator)
     return [thing for _, thing in reached(module) if isinstance(thing, kinds)]
 
@@ -63,31 +63,31 @@ def generators_of(module: Any) -> list[Any]:
 def check_random_source(
     fresh: Callable[[], Any], run: Callable[[Any], list[Any]], same: Callable[[Any, Any], bool]
 ) -> None:
-    """See that what a module gives does not depend on Python's random numbers, or on numpy's.
+    """Check that a module's results do not depend on Python's or numpy's random numbers.
 
     Args:
-        fresh: gives a copy of it.
-        run: runs a copy, always from torch's same seed, and gives its tensors.
+        fresh: returns a new copy of the module.
+        run: runs a copy, always from the same torch seed, and returns its tensors.
         same: whether two tensors are equal.
 
     Raises:
-        NoPair: it does; names the line that draws.
+        NoPair: the results depend on them; names the line that draws.
     """
     with same_numbers_afterwards():
-        first, *others = [run(_seeded(fresh(), *seeds)) for seeds in _telling_seeds()]
+        first, *others = [run(_seeded(fresh(), *seeds)) for seeds in _revealing_seeds()]
         if all(len(each) == len(first) and all(map(same, first, each)) for each in others):
             return
         with _lines_that_draw() as lines:
             run(fresh())
     where = f"{lines[0]}: " if lines else ""
     raise NoPair(
-        f"{where}{type(fresh()).__qualname__} depends on numbers that Python or numpy draws. They are drawn once, when "
-        "a JAX program is traced, and stay: draw them with torch.rand, and choose by them with torch.where"
+        f"{where}{type(fresh()).__qualname__} depends on numbers that Python or numpy draws. A JAX program draws them "
+        "once, while it is traced: draw them with torch.rand, and select with torch.where"
     )
 
 
 def _seeded(module: Any, pythons: int, numpys: int) -> Any:
-    """A module, when both global generators, and its own, begin with these seeds."""
+    """Seed the global generators and the module's own, and return the module."""
     random.seed(pythons)
     np.random.seed(numpys)  # noqa: NPY002
     for generator in generators_of(module):
@@ -99,10 +99,10 @@ def _seeded(module: Any, pythons: int, numpys: int) -> Any:
 
 
 @cache
-def _telling_seeds() -> tuple[tuple[int, int], ...]:
-    """Seeds of Python's generator and of numpy's: some, and those whose first draws are next to 0, and next to 1.
+def _revealing_seeds() -> tuple[tuple[int, int], ...]:
+    """Return pairs of seeds, for Python and numpy: four plain ones, and ones whose early draws are near 0 or near 1.
 
-    What is skipped once in a hundred times is skipped with one of them, and done with another.
+    A step that is skipped once in a hundred times is skipped under one of them, and taken under another.
     """
     found = [(seed, seed) for seed in range(4)]
     for place in range(_DRAWS):
@@ -113,7 +113,7 @@ def _telling_seeds() -> tuple[tuple[int, int], ...]:
 
 
 def _first_seed(kind: Any, place: int, is_extreme: Callable[[float], bool]) -> int:
-    """The first seed with which a generator's draw at a place is extreme."""
+    """Return the first seed for which a generator's draw number ``place`` is extreme."""
     return next(
         seed for seed in count() if is_extreme([made.random() for made in [kind(seed)] for _ in range(place + 1)][-1])
     )
@@ -121,7 +121,7 @@ def _first_seed(kind: Any, place: int, is_extreme: Callable[[float], bool]) -> i
 
 @contextmanager
 def _lines_that_draw() -> Iterator[list[str]]:
-    """Within it, the user's lines are noted during which a number was drawn."""
+    """Collect the user's lines that draw a number, within the context."""
     found: list[str] = []
     last: list[tuple[str, Any]] = []
 

@@ -1,4 +1,4 @@
-"""torch's own log of what it could not trace is long, and speaks of torch's insides."""
+"""Silence torch's log of what it could not trace: it is long, and about torch's internals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOGGERS = ("torch", "torch.export", "torch.fx", "torch._dynamo", "torch._functo
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Within it, torch logs and prints nothing of what it cannot trace."""
+    """Silence torch's loggers and stderr within the context."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     before = [logger.level for logger in loggers]
     try:

@@ -6,9 +6,9 @@ from typing import Any
 
 
 def draws_once(layer: Any) -> bool:
-    """Whether a torch layer, in training, draws one array of random numbers at each call, and does so in JAX as well.
+    """Whether a torch layer, in training, draws exactly one random array at each call, as its twin does.
 
-    Those that draw deep inside, as an LSTM or an attention with dropout, are not meant.
+    False for layers that draw in submodules or kernels, such as an LSTM or an attention with dropout.
     """
     from torch import nn
 

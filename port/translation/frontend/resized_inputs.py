@@ -1,4 +1,4 @@
-"""Example inputs at other lengths."""
+"""Resize example inputs to other lengths."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Axis = tuple[int, int]
 """An axis of an input: the tensor's number among the flattened arguments' tensors, and the axis."""
 
 Sizes = dict[Axis, int]
-"""Axes and the lengths that they get."""
+"""Axis → its new length."""
 
 
 def tensors_of(args: Any, kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    """The tensors among a call's arguments, in the order in which they are numbered."""
+    """Return the tensors among a call's arguments, in the order of their numbers."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -23,16 +23,16 @@ def tensors_of(args: Any, kwargs: dict[str, Any]) -> list[torch.Tensor]:
 
 
 def resized(args: Any, kwargs: dict[str, Any], sizes: Sizes) -> tuple[Any, dict[str, Any]]:
-    """The same call with some axes longer or shorter.
+    """Return a call's arguments with some axes longer or shorter.
 
-    A tensor is stretched: its entries are repeated, or left out, in their order, so that indices, masks and sorted
-    lengths stay what they are. Floating numbers are then made smaller by a random factor, since repeated samples would
-    hide a wrong one.
+    Tensors are resampled along an axis: entries are repeated or dropped, in order, so that indices stay in range, masks
+    stay masks and sorted lengths stay sorted. Floating-point numbers are then scaled by random factors in [0.5, 1),
+    since repeated samples could hide an error.
 
     Args:
         args: positional arguments.
-        kwargs: those by name.
-        sizes: of the axes that change.
+        kwargs: keyword arguments.
+        sizes: the new lengths of the axes that change.
     """
     import torch
     from torch.utils import _pytree as pytree
@@ -51,7 +51,7 @@ def resized(args: Any, kwargs: dict[str, Any], sizes: Sizes) -> tuple[Any, dict[
 
 
 def with_first_indices(args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The same call with zeros for whole numbers: indices that fit into any length."""
+    """Return a call's arguments with zeros for integers: indices that are valid for any length."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -69,7 +69,7 @@ def _stretched(tensor: torch.Tensor, changes: dict[int, int], generator: torch.G
     made = tensor.detach()
     for axis, size in changes.items():
         old = made.shape[axis]
-        # Floor division keeps the first entry first; of an axis without entries there is nothing to repeat.
+        # Floor division keeps the first entry first; an empty axis has nothing to repeat.
         index = torch.arange(size) * old // size if old else torch.zeros(0, dtype=torch.int64)
         made = made.index_select(axis, index.to(made.device))
     if made.is_floating_point() or made.is_complex():

@@ -1,7 +1,7 @@
-"""A module's run without its floating numbers: their shapes are worked out, whole numbers and truths are computed.
+"""Run a module on fake floating-point tensors and real integers: shapes are inferred, indices and masks computed.
 
-What a run asks of lengths, and how often it does what, follows from shapes, indices and masks: a large model's run
-costs no more than a small one's.
+Which lengths a module accepts, and how many operators it calls, follows from shapes, indices and masks alone. A run of
+a large model costs no more than that of a small one.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ UNDECIDED = (
     UnsupportedOperatorException,
     NotImplementedError,
 )
-"""What a run without numbers raises where numbers decide, or where an operator has no code for it."""
+"""Exceptions of a fake run where values decide, or where an operator has no fake implementation."""
 
 _INDEXING = ("embedding", "gather", "index", "nll_loss", "scatter", "take")
-"""How operators' names begin that look at the values of indices."""
+"""Prefixes of the names of operators that read the values of indices."""
 _MOST_WHOLE_NUMBERS = 1 << 24
 
 
 class ShapeRuns:
-    """A copy of a module that runs without floating numbers.
+    """A copy of a module that runs on fake floating-point tensors.
 
     Args:
-        module: stays as it is.
-        layers: paths of torch's own layers in it, of which those that are alike may be run once for all.
-        training: the mode that it runs in.
+        module: the original; left unchanged.
+        layers: paths of torch layers in it; identical ones are run once for all.
+        training: the mode to run in.
     """
 
     def __init__(self, module: torch.nn.Module, layers: Collection[str] = (), *, training: bool = False) -> None:
@@ -55,16 +55,16 @@ class ShapeRuns:
         select_drawn_branches(self.copy, numbers=False)
         self.alike = AlikeLayers(self.copy, layers)
 
-    def given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Inputs as it takes them."""
+    def inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Convert inputs to fake floating-point tensors and real integers."""
         made: tuple[Any, Any] = pytree.tree_map_only(torch.Tensor, self._without_numbers, (args, kwargs))
         return made
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run it on what `given` gave.
+        """Run the copy on inputs from `inputs`.
 
         Raises:
-            Exception: one of `UNDECIDED`, or what the module itself raises.
+            Exception: one of `UNDECIDED`, or the module's own.
         """
         with _Shapes(self.fake), self.alike.run_once():
             return self.copy(*args, **kwargs)
@@ -74,12 +74,12 @@ class ShapeRuns:
 
 
 def is_without_numbers(module: Any) -> bool:
-    """Whether something of a module is on the meta device, or a lazy layer's."""
+    """Whether a module has tensors on the meta device, or lazy layers."""
     return is_lazy_in_part(module) or any(tensor.is_meta for tensor in (*module.parameters(), *module.buffers()))
 
 
 def is_lazy_in_part(module: Any) -> bool:
-    """Whether a layer of a module is lazy: a run changes what the module is."""
+    """Whether a module contains lazy layers, which the first run initialises."""
     return any(is_lazy(tensor) for tensor in (*module.parameters(), *module.buffers()))
 
 
@@ -115,14 +115,14 @@ class _Shapes(TorchDispatchMode):
         )
 
     def _indexed(self, operator: Any, name: str, args: Any, kwargs: Any) -> Any:
-        """What indexes gives: whether they fit, and what a mask leaves, is seen by taking zeros for the numbers."""
+        """Run an indexing operator on zeros, which checks the indices' range and finds the shape that a mask leaves."""
         in_place = operator._schema.is_mutable
         plain = operator
         if in_place:
             packet = getattr(torch.ops.aten, name.removesuffix("_"), None)
             plain = getattr(packet, operator._overloadname, None)
             if plain is None:
-                raise NotImplementedError(f"{operator} without writing in place")
+                raise NotImplementedError(f"{operator} has no functional variant")
         args_, kwargs_ = pytree.tree_map_only(FakeTensor, _zeros, (args, kwargs))
         made = plain(*args_, **kwargs_)
         if in_place:
@@ -136,12 +136,12 @@ def _faked(fake: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
     if tensor.layout is not torch.strided:
         return fake.from_tensor(tensor)
     with fake:
-        device = "cpu" if tensor.is_meta else tensor.device  # what is made beside it has its numbers
+        device = "cpu" if tensor.is_meta else tensor.device  # integers made on its device need values
         return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=device)
 
 
 def _zeros(tensor: FakeTensor) -> torch.Tensor:
-    """Zeros in the place of all of a tensor's numbers, in the memory of one."""
+    """Return zeros of a tensor's shape, expanded from a single element."""
     return torch.zeros((), dtype=tensor.dtype).expand(tensor.shape)
 
 

@@ -1,4 +1,4 @@
-"""Translate a single layer: it is wrapped in a model that holds nothing else."""
+"""Wrap a single layer in a model, so that it can be translated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from port.translation.frontend.leaf_modules import is_kept
 
 PREFIX = "layer."
-"""What the model's names have before the layer's own."""
+"""Prefix of the layer's names within the wrapping model."""
 
 
 class SingleLayerModel(torch.nn.Module):
@@ -25,10 +25,10 @@ class SingleLayerModel(torch.nn.Module):
 
 
 def prefix_of(module: torch.nn.Module) -> str:
-    """What stands before a module's own names in what is translated for it."""
+    """Return the prefix of a module's names in its translation: `PREFIX` for a wrapped layer, else empty."""
     return PREFIX if is_kept(module) else ""
 
 
 def as_root(module: torch.nn.Module) -> torch.nn.Module:
-    """The module that is translated for one: itself, but a layer that a pair speaks of as a model of its own."""
+    """Return the module to translate: the module itself, or a wrapping model if it is a layer with a pair."""
     return SingleLayerModel(module) if is_kept(module) else module

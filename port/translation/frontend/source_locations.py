@@ -1,4 +1,4 @@
-"""Where in the user's source a node of an exported graph comes from."""
+"""Find the location in the user's source from which a node of an exported graph comes."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _WITHOUT_GRADIENT = "<no_grad>"
 _OURS = str(Path(__file__).parents[1])
 _READ = str(Path(_OURS, "hub", "experts.py"))
-"""Of ours, and yet read as the original's code: what it computes is written with its own names."""
+"""A file of ours that is treated as the original's code: its computations are written with its own names."""
 _INSTRUMENTS = (
     *("instrument.py", "called_functions.py", "called_methods.py", "custom_ops.py"),
     "autograd_functions.py",
     *("branch_selection.py", "argument_origins.py"),
 )
-"""Files of ours through which the user's code runs: what is behind them is the user's."""
+"""Files of ours whose frames lie between frames of the user's code."""
 
 
 def place_of(node: Any) -> SourceLocation | None:
-    """The innermost line that is the user's own: neither torch's nor ours, nor what called us; with those around it."""
+    """Return a node's innermost location in the user's code, with its callers; None where there is none."""
     lines: list[SourceLocation] = []
     for file, line, function in reversed(_FRAME.findall(node.meta.get("stack_trace") or "")):
         if file.startswith(_OURS) and file != _READ and Path(file).name not in _INSTRUMENTS:
@@ -47,12 +47,12 @@ def is_without_gradient(node: Any) -> bool:
 
 
 @contextmanager
-def whole_stacks() -> Iterator[None]:
-    """Within it, traced nodes keep the user's frames of every function; by itself torch.fx keeps ``forward`` alone.
+def full_stack_traces() -> Iterator[None]:
+    """Keep all of the user's frames in traced nodes, within the context; by default torch.fx keeps only ``forward``.
 
-    They also keep whether gradients were off, which an exported graph does not say.
+    The frames also record whether gradients were off, which an exported graph does not.
 
-    What torch.fx calls here is private to it; where it is not there, places are those of ``forward``.
+    The patched method is private to torch.fx; without it, locations are those in ``forward``.
     """
     import torch
     from torch.fx.proxy import TracerBase
@@ -75,7 +75,7 @@ def whole_stacks() -> Iterator[None]:
 
 
 def is_users(file: str) -> bool:
-    """Whether a file is neither torch's nor ours, but what of ours is read as the original's."""
+    """Whether a file is the user's: neither torch's nor ours, except the one that is treated as the original's."""
     return not _is_torchs(file) and (not file.startswith(_OURS) or file == _READ)
 
 
@@ -90,7 +90,7 @@ def _is_torchs(file: str) -> bool:
 
 
 def assigned_at(cls: type, name: str) -> SourceLocation | None:
-    """Where a class, or one that it derives from, says ``self.name = …``."""
+    """Find where a class, or one of its base classes, assigns ``self.name = …``; None if nowhere."""
     for base in cls.__mro__:
         try:
             lines, first = inspect.getsourcelines(base)

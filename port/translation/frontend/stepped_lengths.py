@@ -9,11 +9,14 @@ from port.translation.frontend.resized_inputs import Sizes
 from port.translation.frontend.trials import Trials
 
 _SHORT = ((6, 7, 9), (7, 9, 6), (9, 6, 8), (5, 9, 7))
-"""Lengths to capture loops at: long enough that they show. Each length has others than the next, to tell them apart."""
+"""Sizes to capture loops at: long enough to show a loop, and different for each length, so that they can be told apart.
+
+A row is one length's size in each of the three captures.
+"""
 
 
 def short_sizes(trials: Trials, lengths: Sequence[FreeLength]) -> list[Sizes] | None:
-    """Three sets of short lengths that the original takes; others that it takes where it does not take those."""
+    """Return three sets of short lengths that the original accepts, or any three; None where there are none."""
     if len(lengths) <= len(_SHORT):
         chosen = list(zip(lengths, _SHORT, strict=False))
         found = [{axis: at[number] for length, at in chosen for axis in length.axes} for number in range(3)]
@@ -22,12 +25,12 @@ def short_sizes(trials: Trials, lengths: Sequence[FreeLength]) -> list[Sizes] | 
     return several_sizes(trials, lengths)
 
 
-def walked_lengths(trials: Trials, free: Sequence[FreeLength]) -> list[FreeLength]:
-    """Those of the free lengths on which it depends how many operators the module's own code calls.
+def looped_lengths(trials: Trials, free: Sequence[FreeLength]) -> list[FreeLength]:
+    """Return the free lengths that the module's own code loops over: its number of operator calls depends on them.
 
     Args:
-        trials: runs of the original; what its layers kept whole call does not count.
-        free: the lengths that the original takes others for.
+        trials: runs of the original; operators inside layers kept whole do not count.
+        free: the lengths that can vary.
     """
     steps = trials.steps({}) if free else None
     if steps is None:
@@ -36,7 +39,7 @@ def walked_lengths(trials: Trials, free: Sequence[FreeLength]) -> list[FreeLengt
     found = []
     for length in free:
         if most < length.size - 1:
-            continue  # nothing is done as often
+            continue  # no operator is called that often
         others = trials.steps(length.at(length.other))
         if others is not None and others.total() != steps.total():
             found.append(length)

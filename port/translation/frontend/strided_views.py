@@ -1,4 +1,4 @@
-"""Strided views that another operator says: ``fill_diagonal_`` writes to one that is a matrix's diagonal."""
+"""Recognise strided views that are a matrix's diagonal, such as those that ``fill_diagonal_`` writes to."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _DIAGONAL = {
 }
 
 
-def by_its_meaning(node: Node, name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """An operator and its arguments; of a strided view that is a diagonal, those of the operator that says so.
+def recognised_view(node: Node, name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return an operator and its arguments, with a strided view of a diagonal replaced by ``diagonal``.
 
     Args:
-        node: of the graph.
-        name: the operator's.
-        arguments: its own, by their names.
+        node: the node of the graph.
+        name: its operator.
+        arguments: its arguments by name.
     """
     if name not in _DIAGONAL or not _is_diagonal(node):
         return name, dict(arguments)
@@ -31,7 +31,7 @@ def by_its_meaning(node: Node, name: str, arguments: Mapping[str, Any]) -> tuple
 
 
 def _is_diagonal(node: Node) -> bool:
-    """Whether a view of a contiguous matrix goes from one row and column to the next, to the end of either."""
+    """Whether a view of a contiguous matrix is its whole main diagonal."""
     base = node.args[0]
     matrix = base.meta.get("val") if isinstance(base, Node) else None
     first = 2 if "scatter" in str(node.target) else 1
@@ -39,8 +39,8 @@ def _is_diagonal(node: Node) -> bool:
         return False
     if node.kwargs or len(node.args) < first + 2:
         return False
-    size, stride = (list(map(_worth, one)) for one in node.args[first : first + 2])  # type: ignore[arg-type]
-    offset = _worth(node.args[first + 2]) if len(node.args) > first + 2 else None
+    size, stride = (list(map(_value_of, one)) for one in node.args[first : first + 2])  # type: ignore[arg-type]
+    offset = _value_of(node.args[first + 2]) if len(node.args) > first + 2 else None
     if len(size) != 1:
         return False
     rows, columns = matrix.shape
@@ -51,7 +51,7 @@ def _is_diagonal(node: Node) -> bool:
     )
 
 
-def _worth(argument: Any) -> Any:
+def _value_of(argument: Any) -> Any:
     return argument.meta.get("val") if isinstance(argument, Node) else argument
 
 

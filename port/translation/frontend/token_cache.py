@@ -1,4 +1,4 @@
-"""The torch twin of `port.nn.TokenCache`, which an original is given so that its translation has a cache."""
+"""The torch twin of `port.nn.TokenCache`, inserted into an original so that its translation has a cache."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import torch
 
 
 class TorchTokenCache(torch.nn.Module):
-    """Room for tokens, empty at each call: as port's is, which is told to keep them."""
+    """A cache of tokens that is empty at each call; `port.nn.TokenCache` can keep its tokens between calls."""
 
     def forward(self, tokens: torch.Tensor, position: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        """All places, (…, places, features). Tokens that there is no room for are left out.
+        """Write tokens into an empty cache, and return it: (…, places, features). Tokens past its end are dropped.
 
         Args:
             tokens: (…, tokens, features).
-            position: of the first of these tokens.
-            places: (places,), one for each token that there is room for.
+            position: the position of the first of these tokens, ().
+            places: (places,), the positions of the cache; only its length is read.
         """
         *before, count, features = tokens.shape
         room = places.shape[0]

@@ -1,4 +1,4 @@
-"""Runs of the original at lengths of our choice: whether it takes them, and how often it does what."""
+"""Trial runs of the original at other lengths: whether it accepts them, and which operators it calls how often."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from port.translation.frontend.resized_inputs import Axis, Sizes, resized
 from port.translation.frontend.shape_runs import UNDECIDED, ShapeRuns, is_lazy_in_part
 
 Steps = Counter[Any]
-"""How often each operator is called on the same shapes; a layer kept whole is one."""
+"""(Operator, shapes), or the path of a layer kept whole → number of calls."""
 
 
 class Trials:
-    """Runs in evaluation, each done once; the module itself stays as it is.
+    """Cached trial runs in evaluation mode.
 
-    Where nothing asks for numbers they are done without, and cost little, however large the module is.
+    Where no value decides, they run on fake tensors, and cost little, however large the module is.
 
     Args:
-        module: the original.
-        args: example inputs.
-        kwargs: those by name.
+        module: the original; left unchanged.
+        args: positional example inputs.
+        kwargs: example inputs by name.
         layers: paths of the layers kept whole.
     """
 
@@ -41,11 +41,11 @@ class Trials:
         self._dtype = str(torch.get_default_dtype()).removeprefix("torch.")
 
     def runs(self, sizes: Sizes) -> bool:
-        """Whether the original takes inputs of these lengths."""
+        """Whether the original accepts inputs of these lengths."""
         return self.steps(sizes) is not None
 
     def steps(self, sizes: Sizes) -> Steps | None:
-        """What the original does with inputs of these lengths; None if it does not take them."""
+        """Count the original's calls on inputs of these lengths; None if it does not accept them."""
         key = frozenset(sizes.items())
         if key not in self._known:
             self._known[key] = self._tried(sizes)
@@ -53,7 +53,7 @@ class Trials:
 
     @cached_property
     def need_numbers(self) -> bool:
-        """Whether the original cannot be run on its example without numbers."""
+        """Whether the original cannot run its example on fake tensors."""
         if is_lazy_in_part(self.module):
             return True
         try:
@@ -80,7 +80,7 @@ class Trials:
             self._runners[kind] = kind(self.module, self.layers)
         runner = self._runners[kind]
         before = _state(runner.copy)
-        args, kwargs = runner.given(*resized(self.args, self.kwargs, sizes))
+        args, kwargs = runner.inputs(*resized(self.args, self.kwargs, sizes))
         counts: Steps = Counter()
         try:
             with (
@@ -93,17 +93,18 @@ class Trials:
                 runner(args, kwargs)
         finally:
             if _state(runner.copy) != before:
-                del self._runners[kind]  # what it keeps of one run is not for the next
+                del self._runners[kind]  # the run changed its state
         return counts
 
 
 class _Copy:
-    """A copy of a module; each of its layers runs with its own numbers."""
+    """A copy of a module that runs on real numbers."""
 
     def __init__(self, module: torch.nn.Module, layers: Collection[str]) -> None:
         self.copy = copied(module).eval()
 
-    def given(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    def inputs(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Return inputs on the copy's device."""
         return on_meta(args, kwargs) if is_on_meta(self.copy) else (args, kwargs)
 
     def __call__(self, args: Any, kwargs: Any) -> Any:
@@ -111,7 +112,7 @@ class _Copy:
 
 
 def _state(module: Any) -> list[tuple[str, int, int]]:
-    """What tells that a run has written to a module: its tensors, and how often each was written to."""
+    """Return the identities and version counters of a module's tensors, which show whether a run wrote to them."""
     tensors = [*module.named_parameters(), *module.named_buffers()]
     return [(name, id(tensor), tensor._version) for name, tensor in tensors]
 
@@ -122,7 +123,7 @@ def _counting(counts: Steps, runner: Any, layers: Collection[str]) -> Iterator[N
 
     class OperatorCounter(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if not inside and func.namespace != "prim":  # those ask for a device, or a layout
+            if not inside and func.namespace != "prim":  # queries of a device or a layout
                 counts[func, tuple(arg.shape for arg in args if isinstance(arg, torch.Tensor))] += 1
             return func(*args, **(kwargs or {}))
 

@@ -1,4 +1,4 @@
-"""Uninitialised memory (`torch.empty`) is filled at random, so that results that depend on it are found."""
+"""Fill uninitialised memory (`torch.empty`) with random numbers, to detect results that depend on it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 from port.translation.frontend.source_locations import is_users
 
 _UNFILLED = frozenset(("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"))
-"""Operators of ATen whose result nothing has filled."""
+"""ATen operators that return uninitialised memory."""
 
 
 @contextmanager
 def filled_at_random(seed: int) -> Iterator[list[str]]:
-    """Within it, a tensor that torch makes without numbers has random ones; none of torch's own draws is used up.
+    """Fill uninitialised tensors with random numbers, within the context; torch's global generator is not advanced.
 
     Args:
-        seed: of the numbers.
+        seed: the seed of the numbers.
 
     Yields:
-        where such tensors are made: file and line of the user's code, or the operator's name.
+        Where such tensors are made: file and line of the user's code, or the operator's name.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -34,7 +34,7 @@ def filled_at_random(seed: int) -> Iterator[list[str]]:
             made = operator(*args, **(kwargs or {}))
             name = operator.overloadpacket.__name__
             if name in _UNFILLED and type(made) is torch.Tensor and _has_numbers(made):
-                # All of its memory: places of an expanded tensor share theirs.
+                # Fill the whole storage: elements of an expanded tensor share memory.
                 whole = made.as_strided((made.untyped_storage().nbytes() // made.element_size(),), (1,), 0)
                 whole.copy_(torch.randint(1, 100, whole.shape, generator=generator))
                 frames = [frame for frame in traceback.extract_stack() if is_users(frame.filename)]

@@ -18,7 +18,6 @@ def each_call_traced(code: ModuleType, checkpointed: Iterable[str]) -> Iterator[
     A call under `nnx.remat` is traced once for all modules that are alike, and what was drawn while it was traced would
     stand in all of them: a key is an argument, and the numbers of `jax_draws` are none.
     """
-
     numbers = count()
 
     def numbered(call: Any) -> Any:

@@ -314,7 +314,7 @@ def test_a_proof_that_fails_is_said_first(
     from port.translation import verify, writing
 
     rows = (verify.Compared("outputs in training", 0.5, 1e-9, "output 0", 1),)
-    monkeypatch.setattr(writing, "proved", lambda *_, **__: verify.Proof(rows))
+    monkeypatch.setattr(writing, "prove_cases", lambda *_, **__: verify.Proof(rows))
     assert run("translated_models:Net", "--input", "2,2,3,3", "-o", str(tmp_path / "wrong")) == 1
     assert capsys.readouterr().out.startswith("The two sides differ: what was written is not the same model.")
     report = (tmp_path / "wrong" / "report.md").read_text("utf-8")
@@ -394,7 +394,7 @@ def test_layers_that_are_stacked(place: Path, tmp_path: Path, capsys: pytest.Cap
     imported(folder / "test_ends.py").test_it_is_the_same_model()
     capsys.readouterr()
     assert run("stacked_nets:Unlike", "--input", "3,4", "--scan", "--static", "-o", str(tmp_path / "unlike")) == 0
-    why = "nothing is stacked: no list of equal layers is gone through in a loop"
+    why = "nothing is stacked: no list of equal layers is called in a loop"
     assert why in capsys.readouterr().out
     assert why in (tmp_path / "unlike" / "report.md").read_text("utf-8")
     options = ("--input", "3,4", "--scan", "--static", "--json", "-o", str(tmp_path / "json"))
@@ -474,13 +474,13 @@ REFUSED = {
     "data-dependent": (("translated_models:Branches", "--input", "2,3"), "translated_models.py:49: `if x.sum() > 0:`"),
     "calls that are told apart by nothing": (
         ("translated_models:Options", "--inputs", "translated_models:calls_alike", "--static"),
-        "what decides it is",
+        "that depends on",
     ),
     "no class": ((NET, *SHAPE, "--remat", "Nett"), "unknown class to checkpoint 'Nett'; there are: Net"),
     "no policy": ((NET, *SHAPE, "--remat", "Net", "--remat-policy", "dot"), "unknown remat policy 'dot'; there are:"),
     "a policy for nothing": ((NET, *SHAPE, "--remat-policy", "dots"), "classes whose activations are recomputed"),
     "a name taken": ((NET, *SHAPE, "--name", "json"), "would hide another module named json"),
-    "no name of Python's": ((NET, *SHAPE, "--name", "my net"), "Python has no name 'my net'"),
+    "no name of Python's": ((NET, *SHAPE, "--name", "my net"), "'my net' is not a valid name in Python"),
 }
 
 

@@ -264,8 +264,8 @@ def test_the_written_files_please_a_linter(written: tuple[Path, str]) -> None:
 REFUSED = {
     "no folder": ((*NET, "--package"), "imported by its folder's name: pass one, -o FOLDER"),
     "nothing written": ((*NET, "--package", "--dry-run"), "--dry-run writes nothing: leave --package out"),
-    "no name of Python's": ((*NET, "--package", "-o", "net-jax"), "Python has no name 'net-jax'"),
-    "a keyword": ((*NET, "--package", "-o", "x/class"), "Python has no name 'class'"),
+    "no name of Python's": ((*NET, "--package", "-o", "net-jax"), "'net-jax' is not a valid name in Python"),
+    "a keyword": ((*NET, "--package", "-o", "x/class"), "'class' is not a valid name in Python"),
     "a module's name": ((*NET, "--package", "-o", "json"), "would hide another module named json"),
     "there already": ((*NET, "--package", "-o", "packaged_project"), "is there already"),
 }

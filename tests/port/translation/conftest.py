@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from port.translation import held_arguments
+from port.translation import argument_selection
 from port.translation.ir.instrumentation import verifying, watching_passes
 from port.translation.structure.kept_constructors import CannotKeep
 
@@ -20,9 +20,9 @@ def _verified() -> Iterator[None]:
 
 @pytest.fixture
 def from_what_they_make(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No constructor is written as its source has it: all are written from what they make."""
+    """Keep no constructor of the original: write all of them from their results."""
 
     def refuse(*_: Any) -> None:
         raise CannotKeep("a test")
 
-    monkeypatch.setattr(held_arguments, "calls_of", refuse)
+    monkeypatch.setattr(argument_selection, "calls_of", refuse)

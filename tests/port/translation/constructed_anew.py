@@ -22,14 +22,14 @@ OPTIONS = ("dtype", "param_dtype", "rngs")
 
 
 def taken(translation: Translation, name: str = "") -> dict[str, Any]:
-    """What a written class's constructor takes, but for the options: names → defaults, ``...`` where there is none."""
+    """The parameters of a written class's constructor, without the options: name → default, ``...`` if it has none."""
     signature = inspect.signature(vars(translation.code)[name or translation.name].__init__)
     parameters = {name: each for name, each in list(signature.parameters.items())[1:] if name not in OPTIONS}
     return {name: ... if each.default is each.empty else each.default for name, each in parameters.items()}
 
 
 def classes(translation: Translation) -> str:
-    """The written source without what makes this very model."""
+    """The written source without the code that makes this very model."""
     return translation.source.partition("\n\n\ndef load(")[0]
 
 
@@ -71,7 +71,7 @@ def _apart_in(
 
 
 def _filled(translation: Translation, given: Mapping[str, Any], weights: Mapping[str, Any]) -> Any:
-    """The written class at some arguments, with weights for all that it holds."""
+    """The written class at some arguments, with weights for everything that it holds."""
     with vars(translation.code).get("filled_later", port.nn.filled_later)():
         made = vars(translation.code)[translation.name](**given, param_dtype=jnp.float64, rngs=nnx.Rngs(0))
     filled = []

@@ -14,7 +14,7 @@ from flax import nnx
 from torch import Tensor, nn
 
 import port
-from port.translation import Translation, borne_out, source_difference
+from port.translation import Translation, argument_validation, source_difference
 
 from .constructed_anew import apart, classes, taken
 from .constructor_nets import (
@@ -192,7 +192,7 @@ def translated(case: Case, *, construct: bool, **options: Any) -> Translation:
 
 
 def as_written(translation: Translation, value: Any) -> Any:
-    """A configuration as the written class of its name, of the fields that this has."""
+    """A configuration as an instance of the written class with its name, with the fields of that class."""
     cls = vars(translation.code).get(type(value).__name__)
     if cls is None:
         return value
@@ -200,7 +200,7 @@ def as_written(translation: Translation, value: Any) -> Any:
 
 
 def check_elsewhere(case: Case, translation: Translation) -> None:
-    """The written class at the other arguments is the other original."""
+    """The written class with the other arguments equals the other original."""
     given = {name: as_written(translation, value) for name, value in case.others.items()}
     assert apart(translation, case.cls(**copy.deepcopy(case.others)), given, case.other_inputs()) < NEAR
 
@@ -247,7 +247,7 @@ def test_another_is_written_as_the_same_classes(name: str) -> None:
 
 @pytest.mark.sweep
 def test_weights_are_drawn_with_the_numbers_of_a_configuration() -> None:
-    """A model draws what lies in its parts, whose constructors are given the same configuration."""
+    """A model initialises the weights of its parts, whose constructors take the same configuration."""
     takes = {"Drawn": {"config": ...}, "DrawnConfig": {"dim": ..., "spread": 0.5}}
     given, others = {"config": DrawnConfig(6)}, {"config": DrawnConfig(5, 2.0)}
     case = Case(Drawn, given, _floats(2, 6), others, _floats(2, 5), takes)
@@ -267,7 +267,7 @@ def test_it_takes_inputs_of_other_lengths() -> None:
 @pytest.mark.thin(3)
 @pytest.mark.parametrize("cls", [Branching, Stepped, Looked])
 def test_what_a_constructor_decides(cls: type[nn.Module]) -> None:
-    """Its source is kept, with all that it decides."""
+    """Its source is kept, with all of its decisions."""
     other = {"dim": 5 if cls is Looked else 24}
     case = Case(cls, {"dim": 4}, _floats(2, 4), other, _floats(2, other["dim"]), {cls.__name__: {"dim": ...}})
     check(case, construct=True)
@@ -286,11 +286,11 @@ def test_instances_in_which_arguments_make_up_for_each_other_keep_their_construc
 @pytest.mark.sweep
 @pytest.mark.usefixtures("from_what_they_make")
 def test_instances_in_which_arguments_make_up_for_each_other_bear_out_none() -> None:
-    """In all of them ``dim // heads`` is 4: a part by itself shows that it is not where one of them moves."""
+    """In all of them ``dim // heads`` is 4: only a part on its own shows what happens when one of them moves."""
     translation = translated(WINDOWS, construct=True)
     assert translation.proof is not None and translation.proof.agrees
     assert taken(translation) == {}
-    line = "Window takes dim, heads as its instances have them: moved by itself, none is the original's"
+    line = "Window takes dim, heads only in its instances' combinations: changed alone, none is the original's"
     assert line in translation.settings.lines
 
 
@@ -330,8 +330,8 @@ def test_a_wrong_argument_is_seen(case: Case, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.sweep
 @pytest.mark.usefixtures("from_what_they_make")
 def test_settings_that_only_move_together_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(borne_out, "_groups", lambda settings: [settings])
-    monkeypatch.setattr(borne_out, "_are_apart", lambda groups: True)
+    monkeypatch.setattr(argument_validation, "_groups", lambda settings: [settings])
+    monkeypatch.setattr(argument_validation, "_are_apart", lambda groups: True)
     assert list(taken(translated(MADE_UP, construct=True))) == ["dim", "heads"]
 
 
@@ -354,7 +354,7 @@ def _changed(layer: str) -> Callable[[], nn.Module]:
 @pytest.mark.sweep
 @pytest.mark.parametrize(("layer", "found"), [("one", {"dim": "4", "scale": "7.0"}), ("other", {})])
 def test_one_that_is_changed_after_its_construction(layer: str, found: dict[str, str]) -> None:
-    """Without the factory, arguments are found where some make the same model."""
+    """Without ``construct``, arguments are inferred where some make the same model."""
     factory = _changed(layer)
     for construct, arguments in ((factory, {}), (None, found)):
         translation = port.translate(factory(), torch.randn(2, 4), construct=construct)

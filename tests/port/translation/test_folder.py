@@ -1,4 +1,4 @@
-"""The folder of a translation: its name, that it is there whole or not at all, and that its files know each other."""
+"""The folder of a translation: its name, written completely or not at all, with files that refer to each other."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_hidden_buffer_has_its_fingerprint(translation: Translation, tmp_path:
 
 
 def test_the_weights_go_back_by_themselves(translation: Translation, tmp_path: Path) -> None:
-    """By the file, by the mapping beside it, by the original, and out of the module; the hidden buffer stays there."""
+    """Through the file, the mapping beside it, the original, and out of the module; the hidden buffer stays there."""
     write_folder(translation, tmp_path / "out", name="held")
     weights, mapping = tmp_path / "out" / "held.safetensors", tmp_path / "out" / "held.mapping.toml"
     torch.manual_seed(3)
@@ -143,12 +143,12 @@ def test_a_package_is_there_whole_or_not_at_all(
     assert "prove_files(Path(__file__).parent, module" in (tmp_path / "out" / "test_held.py").read_text()
     with pytest.raises(FolderExists, match="is there already"):
         write_folder(made, tmp_path / "out", name="held")
-    with pytest.raises(UsageError, match="Python has no name 'out-2'"):
+    with pytest.raises(UsageError, match="'out-2' is not a valid name in Python"):
         write_folder(made, tmp_path / "out-2", name="held")
 
 
 def test_a_package_hides_no_other_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where Python looks for modules; inside another package it may have any name."""
+    """On Python's search path; inside another package it may have any name."""
     check_package_folder(tmp_path / "json")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(UsageError, match="would hide another module named json"):

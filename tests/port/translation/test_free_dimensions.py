@@ -1,4 +1,4 @@
-"""Which lengths are fixed before anything is tried."""
+"""The lengths that are fixed before any is tried."""
 
 from __future__ import annotations
 

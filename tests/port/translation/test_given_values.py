@@ -1,4 +1,4 @@
-"""Constructors that are given modules and objects: what made these is written, and constructs other models."""
+"""Constructors with modules and objects as arguments: their calls are written, and construct other models."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_another_model_is_constructed_and_proved(translation: Any) -> None:
 
 
 def test_a_fault_in_what_makes_an_argument_is_caught(translation: Any) -> None:
-    """A layer of the trunk that is as wide as the second is the same where it was translated alone."""
+    """A layer of the trunk with the second one's width is right only at the translated size."""
     made = translation.elsewhere.at(large, large())
     assert "before = width\n" in made.source
     planted = replace(made, source=made.source.replace("before = width\n", "before = 5\n", 1))
@@ -96,8 +96,8 @@ other_each_time.widths = []  # type: ignore[attr-defined]
 @pytest.mark.parametrize(
     ("construct", "why"),
     [
-        (nothing_like_it, "it gives a Linear, and what was written is of Trunked"),
-        (other_each_time, "constructed once more, it is another model"),
+        (nothing_like_it, "it returns a Linear, but the translation is of Trunked"),
+        (other_each_time, "a second call constructs a different model"),
     ],
 )
 def test_what_is_no_other_model_is_refused(translation: Any, construct: Any, why: str) -> None:
@@ -106,6 +106,6 @@ def test_what_is_no_other_model_is_refused(translation: Any, construct: Any, why
 
 
 def test_one_that_takes_other_inputs_is_refused(translation: Any) -> None:
-    """Its first block is not as wide as its trunk."""
+    """Its first block does not have its trunk's width."""
     with pytest.raises(UsageError, match="the other original refuses the example inputs"):
         translation.proof_at(too_few)

@@ -17,7 +17,7 @@ import torch
 import torchvision
 
 import port
-from port.translation import borne_out
+from port.translation import argument_validation
 
 from .golden_models import GPT, GPTConfig, MixtureOfExperts, UNet
 
@@ -35,7 +35,7 @@ OWN: dict[str, tuple[Callable[[], torch.nn.Module], torch.Tensor]] = {
 
 
 def llama() -> torch.nn.Module:
-    """A small LLaMA of transformers, its attention as its own source has it."""
+    """A small LLaMA of transformers, with the attention of its own source."""
     from transformers import LlamaConfig, LlamaModel
 
     sizes = {"vocab_size": 61, "hidden_size": 32, "intermediate_size": 48, "max_position_embeddings": 64}
@@ -46,13 +46,13 @@ def llama() -> torch.nn.Module:
 def swin(
     embed_dim: int = 8, depths: Sequence[int] = (2, 4), num_heads: Sequence[int] = (2, 4), **options: Any
 ) -> torch.nn.Module:
-    """A small Swin of torchvision's: of its windows of 4, each stage has several at 36 pixels."""
+    """A small Swin of torchvision: at 36 pixels each stage has several of its windows of 4."""
     sizes = {"depths": list(depths), "num_heads": list(num_heads), "window_size": [4, 4]}
     return torchvision.models.SwinTransformer([4, 4], embed_dim, **sizes, **options)
 
 
 def check_golden(name: str, source: str) -> None:
-    """See that a source is the one that lies in the folder, or put it there."""
+    """Check that a source equals the golden file, or write that file."""
     path = GOLDEN / f"{name}.py.txt"
     if os.environ.get("PORT_UPDATE_GOLDEN") == "1":
         path.write_text(source, encoding="utf-8")
@@ -93,7 +93,7 @@ def test_the_source_of_a_model_whose_layers_take_different_branches(
         module, images = swin(), torch.linspace(-1, 1, 7776).reshape(2, 3, 36, 36)
     other = {"mlp_ratio": 2.0, "stochastic_depth_prob": 0.2, "num_classes": 7}
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(borne_out, "_MOST", 0)  # what the other shows is enough
+    monkeypatch.setattr(argument_validation, "_MOST", 0)  # what the other shows is enough
     options: dict[str, Any] = {"static": True, "at": [partial(swin, 12, (4, 2), (3, 6), **other)], "sizes_limit": 0.0}
     translation = port.translate(module, images, name="swin", construct=swin, **options)
     assert translation.proof is not None and translation.proof.agrees

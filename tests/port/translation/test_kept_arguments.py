@@ -1,4 +1,4 @@
-"""Arguments of constructors that reach the source by ways that are easily lost: each is kept, and borne out."""
+"""Constructor arguments that reach the source on ways where they are easily lost: each is kept and validated."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_setting_is_tried_at_a_second_value_where_the_first_has_a_shorter_form
 
 
 def test_a_copy_with_fields_of_two_configurations_is_neither() -> None:
-    given = arguments.GivenArguments()
+    given = arguments.TrackedArguments()
     one, other = (given.known(LayerConfig(), number, "config") for number in (0, 1))
     assert given.origin_of_object(one) is not None
     mixed = LayerConfig(one.width, other.inner)

@@ -18,7 +18,7 @@ from torchvision.models.resnet import BasicBlock, ResNet
 import port
 from port.errors import UsageError, WeightsMismatch
 from port.translation.folder import write_folder
-from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_seen
+from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_intercepted
 from port.translation.verify.proving import prove
 from tests.port.translation.kept_constructor_nets import (
     Branched,
@@ -50,7 +50,7 @@ from tests.port.translation.kept_constructor_nets import (
 
 
 def agreeing(construct: Callable[[], nn.Module], x: torch.Tensor) -> Any:
-    """A translation at the example's lengths, whose proof agrees."""
+    """A translation with fixed lengths, whose proof agrees."""
     torch.manual_seed(0)
     translation = port.translate(construct(), x, construct=construct, static=True)
     assert translation.proof is not None
@@ -59,7 +59,7 @@ def agreeing(construct: Callable[[], nn.Module], x: torch.Tensor) -> Any:
 
 
 def distance(translation: Any, module: torch.nn.Module, x: torch.Tensor, **arguments: Any) -> float:
-    """How far the written module at other arguments is from the original constructed with these, relative to that."""
+    """The relative distance of the written module at other arguments from the original with these arguments."""
     made = translation.build(arguments=arguments, weights=module)
     made.eval()
     with torch.no_grad():
@@ -99,7 +99,7 @@ def test_it_is_built_with_other_counts_and_another_models_weights(staged: Any) -
 
 
 def test_an_argument_that_nothing_bears_out_is_refused(staged: Any) -> None:
-    """With another word the call does something else, which no run has shown."""
+    """With another word the call takes a branch that no run has shown."""
     with pytest.raises(UsageError, match="has no argument 'last'"):
         staged.build(arguments={"last": "softmax"}, weights=Staged(Plain, [2, 2], last="softmax"))
     from flax import nnx
@@ -109,7 +109,7 @@ def test_an_argument_that_nothing_bears_out_is_refused(staged: Any) -> None:
 
 
 def test_a_fault_in_the_constructor_is_caught(staged: Any) -> None:
-    """A product of the constructor's that is a sum: the same where it was translated, another model at other widths."""
+    """A sum instead of a product in the constructor: right at the translated size, wrong at other widths."""
     from dataclasses import replace
 
     made = staged.elsewhere.at({"depths": [2, 3], "width": 6}, Staged(Plain, [2, 3], width=6))
@@ -133,7 +133,7 @@ def test_it_is_loaded_from_a_folder(staged: Any, tmp_path: Path) -> None:
 @pytest.mark.daily(4)
 @pytest.mark.parametrize("package", [False, True])
 def test_a_class_of_layers_among_the_arguments_is_its_twins(package: bool) -> None:
-    """What the written model is constructed with is said with the names that the source imports."""
+    """The arguments of the written model use the names that the source imports."""
     torch.manual_seed(0)
     construct = lambda: Staged(Plain, [2, 1], norm=partial(nn.LayerNorm, eps=1e-2))  # noqa: E731
     translation = port.translate(construct(), torch.randn(4, 7), construct=construct, package=package)
@@ -172,7 +172,7 @@ def test_a_function_whose_calls_are_seen_does_the_same(function: Any) -> None:
         return shapes(made)
 
     definition = definition_of(function)
-    watched = with_calls_seen(function, called)
+    watched = with_calls_intercepted(function, called)
     assert definition is not None
     assert watched is not None
     assert run(watched) == run(function)
@@ -230,7 +230,7 @@ def test_a_class_comes_behind_its_base_and_a_module_may_be_none() -> None:
 
 @pytest.mark.sweep
 def test_what_only_one_of_two_constructions_makes_stands_in_one_source() -> None:
-    """A branch of a constructor, and a class that an argument is."""
+    """A branch of a constructor, and a class that is an argument."""
     torch.manual_seed(0)
     translation = port.translate(Switched(4), torch.randn(2, 3), at=lambda: Switched(6, is_deep=True))
     assert translation.proof is not None
@@ -289,7 +289,7 @@ def test_it_is_constructed_elsewhere_on_shapes_alone(staged: Any) -> None:
     assert not there.has_weights
     assert there.mapping.entries
     assert there.source == staged.elsewhere.at({"depths": [2, 3]}).source
-    with pytest.raises(UsageError, match="the source is another: class Doubled"):
+    with pytest.raises(UsageError, match="the source differs: class Doubled"):
         staged.constructed_at(lambda: Staged(Doubled, [2, 2]))
 
 

@@ -1,4 +1,4 @@
-"""A module on the meta device: its source and its mapping are those of the module with numbers; it has none itself."""
+"""A module on the meta device: source and mapping are those of the module with weights; it has no weights."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def on_meta(name: str, **options: Any) -> Translation:
 
 
 def without_load(source: str) -> str:
-    """A module's classes: without what reads its weights file."""
+    """The classes of a source, without the code that reads its weights file."""
     return source.partition("\n\n\ndef load(")[0].partition("\n\n\nclass ")[2]
 
 
@@ -149,7 +149,7 @@ def test_it_is_answered_at_other_settings_too() -> None:
 
 
 class Wider(Rotated):
-    """Its constructor takes an argument: nobody knows which it was given."""
+    """Its constructor takes an argument whose value is unknown."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -31,7 +31,7 @@ IN_PART: dict[str, str] = {
 
 
 def samples_of(name: str, most: int) -> list[tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]]:
-    """Modules with random weights and what they are called with, from all parts of the entry's list."""
+    """Modules with random weights and their inputs, from all parts of the entry's list."""
     info = ENTRIES[name]
     found = []
     with torch.random.fork_rng():
@@ -53,7 +53,7 @@ def samples_of(name: str, most: int) -> list[tuple[torch.nn.Module, tuple[Any, .
 
 
 def refusals(name: str, most: int = MOST) -> tuple[int, list[str]]:
-    """How many of an entry's samples agree, and the words in which the others are refused."""
+    """How many samples of an entry agree, and the messages with which the others are refused."""
     refused, agree = [], 0
     for module, args, kwargs in samples_of(name, most):
         try:

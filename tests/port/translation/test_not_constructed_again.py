@@ -1,4 +1,4 @@
-"""Constructors that cannot be called again, or that nobody else calls: what they make is written, and that is said."""
+"""Constructors that cannot be called again: their results are written, and the report says so."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .constructed_anew import taken
 
 
 class FromFile(nn.Module):
-    """Reads a file, and takes it away where it is told to."""
+    """Reads a file, and deletes it if asked to."""
 
     def __init__(self, path: Path, once: bool = False, dim: int = 4) -> None:
         super().__init__()

@@ -23,7 +23,7 @@ counted: dict[int, dict[str, Outcome]] = {}
 
 @pytest.fixture(autouse=True)
 def compiled_quickly() -> Iterator[None]:
-    """Nothing is optimised: these tests compile far more than they compute."""
+    """Turn off optimisation: these tests compile far more than they compute."""
     before = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", True)
     yield
@@ -40,7 +40,7 @@ def database() -> list[Any]:
 
 
 def translated(infos: list[Any], most: int) -> dict[str, Outcome]:
-    """What came of each operator, its variants together."""
+    """The result for each operator, its variants together."""
     found: dict[str, Outcome] = {}
     for info in infos:
         if not info.name.startswith("jiterator"):  # these want a GPU

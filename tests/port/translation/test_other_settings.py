@@ -1,4 +1,4 @@
-"""Translations at other settings of the original's constructor: proved there, built there, and refused."""
+"""Translations at other settings of the original's constructor: proved, built, and refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import port
 from port.errors import UsageError, WeightsMismatch
 from port.translation import Translation
-from port.translation.borne_out import BorneOut
+from port.translation.argument_validation import ValidatedArguments
 from port.translation.other_settings import CONSTRUCTED_OTHERWISE
 from port.translation.structure.own_arguments import OwnArguments
 from port.weights.constructor_arguments import said_arguments
@@ -123,7 +123,7 @@ def test_a_weights_file_says_the_size_that_load_constructs(tmp_path: Path) -> No
 
 
 def converted(path: Path, out: Path) -> Path:
-    """The same file as ``port convert`` writes it: behind each variable's kind, with what the constructor is given."""
+    """The same file as ``port convert`` writes it: under each variable's kind, with the constructor's arguments."""
     own = translated().code
     arguments = said_arguments(own.Encoder, {"config": own.Config(width=10, depth=3), "classes": 2})
     save_file({f"params.{name}": array for name, array in load_file(path).items()}, out, arguments.metadata())
@@ -140,7 +140,7 @@ def test_what_no_file_can_say_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="says the numbers and texts of a constructor's arguments, not classes = abs"):
         replace(made, elsewhere=Otherwise()).save(tmp_path / "a", arguments={"classes": 3}, weights=encoder())
-    with pytest.raises(UsageError, match="has the numbers of a module: give it"):
+    with pytest.raises(UsageError, match="holds a module's weights: pass the module"):
         made.save(tmp_path / "a", arguments={"classes": 3})
     assert not list(tmp_path.iterdir())
 
@@ -177,9 +177,9 @@ def test_a_model_on_the_meta_device_is_proved_where_it_fits() -> None:
 
 @pytest.mark.sweep
 def test_a_fault_at_another_size_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A number that nobody moved is right at one size alone: the proof at another has to see it."""
-    elsewhere, writing = "port.translation.proved_elsewhere", "port.translation.held_arguments"
-    monkeypatch.setattr(f"{writing}.borne_out", lambda *_, **__: BorneOut())
+    """A number that does not follow its setting is right at one size only: the proof at another size must see it."""
+    elsewhere, writing = "port.translation.at_other_settings", "port.translation.argument_selection"
+    monkeypatch.setattr(f"{writing}.validated_arguments", lambda *_, **__: ValidatedArguments())
     monkeypatch.setattr(f"{elsewhere}.difference", lambda *_: "")
     monkeypatch.setattr(OwnArguments, "in_body", lambda _, __, body, ___: (body, {}))
     made = port.translate(encoder(), torch.randn(2, 7, 3), construct=encoder, at={"width": 8})
@@ -212,12 +212,12 @@ def test_a_model_that_cannot_be_constructed_anew_says_so() -> None:
     made = port.translate(changed, torch.randn(2, 7, 3))
     assert made.proof is not None and made.proof.agrees
     assert "class Block(nnx.Module)" in made.source and "config" not in made.source
-    with pytest.raises(UsageError, match="say how it is constructed"):
+    with pytest.raises(UsageError, match="pass construct=lambda"):
         made.build(arguments={"width": 8})
 
 
 class Talking(nn.Module):
-    """Says something when it is constructed."""
+    """Prints something when it is constructed."""
 
     def __init__(self, width: int = 4) -> None:
         super().__init__()
@@ -241,7 +241,7 @@ def test_constructions_are_silent_and_leave_no_trace(capsys: pytest.CaptureFixtu
 
 
 class Exact(nn.Module):
-    """Takes no number but Python's own."""
+    """Accepts only Python's own numbers."""
 
     def __init__(self, width: int = 4) -> None:
         super().__init__()
@@ -261,7 +261,7 @@ def test_a_constructor_that_asks_more_of_a_number_says_so() -> None:
 
 @pytest.mark.sweep
 def test_what_is_proved_small_is_borne_out_small() -> None:
-    """Of a large model no other is captured: its settings are moved from the size at which it is proved."""
+    """A large model is captured at no other size: its settings are moved from the size at which it is proved."""
     with torch.device("meta"):
         module = encoder(width=8, depth=12)
     made = port.translate(
@@ -280,7 +280,7 @@ def test_what_is_proved_small_is_borne_out_small() -> None:
 
 @pytest.mark.sweep
 def test_another_on_the_meta_device_is_constructed_on_shapes_alone() -> None:
-    """It bears arguments out as one that is run does; the proof says that it was not."""
+    """It validates arguments like one that is run; the proof says that it was not run."""
 
     def large() -> Encoder:
         with torch.device("meta"):

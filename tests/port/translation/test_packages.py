@@ -27,14 +27,14 @@ pytestmark = pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be depreca
 
 
 def computed(translation: Translation, x: torch.Tensor) -> np.ndarray:
-    """In evaluation."""
+    """The outputs in evaluation."""
     model = translation.build()
     model.eval()
     return np.asarray(model(*translation.to_flax(x)))
 
 
 def same_as_one_file(made: Translation, x: torch.Tensor) -> bool:
-    """Whether the package and the source in one file give the same numbers; they are not the same code."""
+    """Whether the package and the source in one file compute the same numbers; their code differs."""
     alone = replace(made, package=None)
     assert type(made.module).__module__ != type(alone.module).__module__
     return np.array_equal(computed(made, x), computed(alone, x))
@@ -42,7 +42,7 @@ def same_as_one_file(made: Translation, x: torch.Tensor) -> bool:
 
 @pytest.mark.sweep
 def test_torchvision_s_models() -> None:
-    """Classes in models/ that take one in ops/."""
+    """Classes in models/ that use one in ops/."""
     settings = [[1, 8, 1, 1], [2, 12, 1, 2]]
     torch.manual_seed(1)
     model = MobileNetV2(num_classes=5, inverted_residual_setting=settings, dropout=0.0)
@@ -115,7 +115,7 @@ class Wrapped(nn.Module):
 
 @pytest.fixture(scope="module")
 def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
-    """A project whose files need each other."""
+    """A project whose files import each other."""
     folder = tmp_path_factory.mktemp("around")
     (folder / "around_project").mkdir()
     for name, text in {"__init__": "", **PROJECT}.items():
@@ -151,7 +151,7 @@ def test_files_that_need_each_other_and_a_table(around: Any, tmp_path: Path, mon
 
 
 def test_what_a_notebook_defines(around: Any) -> None:
-    """Beside classes that files define: it stands with what needs it, and that is said."""
+    """It is written beside the classes from files, with what it needs, and the package says so."""
     notebook = {"__name__": "notebook_cells", "nn": nn, "torch": torch}
     exec(
         "class Cell(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
@@ -176,7 +176,7 @@ def test_one_layer_of_torch_s() -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ["resnet18", "densenet121", "vit_b_16", "swin_t", "regnet_y_400mf", "convnext_tiny"])
 def test_more_of_torchvision_s(name: str) -> None:
-    """The statements of one file, distributed, with and without what is copied from port."""
+    """The statements of one file, distributed, with and without copies from port."""
     model = getattr(torchvision.models, name)(num_classes=7)
     x = torch.randn(1, 3, 224, 224)
     made = port.translate(model, x, package=True, check=False, static=True)

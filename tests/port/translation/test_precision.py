@@ -57,7 +57,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be depreca
 
 @cache
 def example(name: str) -> tuple[nn.Module, Translation]:
-    """The model, none of its numbers trivial, and its translation. Both are to be left as they are."""
+    """The model, with no trivial numbers, and its translation. Leave both unchanged."""
     if name == "convnet":
         return translated(Small)
     with torch.random.fork_rng():
@@ -98,7 +98,7 @@ def narrowed(tensor: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def run_torch(name: str, dtype: torch.dtype, *, autocast: bool = False, training: bool = False) -> Run:
-    """The original, its parameters in a dtype; with ``autocast`` in float32, computing in bfloat16."""
+    """Run the original with its parameters in a dtype; with ``autocast`` in float32, computing in bfloat16."""
     module = copy.deepcopy(example(name)[0]).to(torch.float32 if autocast else dtype).train(training)
     for layer in module.modules():
         silence_torch(layer)
@@ -131,7 +131,7 @@ def built(translation: Translation, training: bool, **options: Any) -> Any:
 def run_flax(
     name: str, given: torch.dtype, *, training: bool = False, translation: Translation | None = None, **options: Any
 ) -> Run:
-    """The written module, built with options, on an input of a dtype."""
+    """Run the written module, built with options, on an input of a dtype."""
     translation = translation or example(name)[1]
     module = built(translation, training, **options)
     (x,) = translation.to_flax(narrowed(EXAMPLES[name][1](3), given))
@@ -230,7 +230,7 @@ def test_it_computes_in_bfloat16_with_parameters_of_float32(name: str, training:
 
 
 def products(jaxpr: Any) -> Iterator[Any]:
-    """The products of matrices and the convolutions of a function, also those within its loops."""
+    """The matrix products and convolutions of a function, including those in its loops."""
     for equation in jaxpr.eqns:
         if equation.primitive.name in ("dot_general", "conv_general_dilated"):
             yield equation
@@ -239,14 +239,14 @@ def products(jaxpr: Any) -> Iterator[Any]:
 
 
 def traced(name: str, translation: Translation, given: torch.dtype, **options: Any) -> Any:
-    """The operations that the written module consists of."""
+    """The operations of the written module."""
     module = built(translation, False, **options)
     (x,) = translation.to_flax(narrowed(EXAMPLES[name][1](3), given))
     return jax.make_jaxpr(lambda x: first(module(x)))(x).jaxpr
 
 
 def multiplied(jaxpr: Any) -> set[str]:
-    """The dtypes of what is multiplied."""
+    """The dtypes of the operands of products."""
     found = list(products(jaxpr))
     assert found
     return {variable.aval.dtype.name for equation in found for variable in equation.invars}
@@ -279,7 +279,7 @@ def test_weights_of_three_bits_are_too_far(name: str) -> None:
 
 
 def coarse(array: np.ndarray) -> np.ndarray:
-    """Of 3 significant bits."""
+    """Round to 3 significant bits."""
     return array.astype(ml_dtypes.float8_e5m2).astype(array.dtype) if array.dtype.kind == "f" else array
 
 
@@ -325,7 +325,7 @@ def test_it_computes_in_float64(name: str, training: bool) -> None:
 
 
 def computed(jaxpr: Any) -> set[str]:
-    """The floating dtypes of all that is computed."""
+    """The floating-point dtypes of all results."""
     found = {
         variable.aval.dtype.name
         for equation in jaxpr.eqns

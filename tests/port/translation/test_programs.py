@@ -1,4 +1,4 @@
-"""The program that says a model, of both modes' runs."""
+"""The program of a model, from the runs of both modes."""
 
 from __future__ import annotations
 

@@ -41,14 +41,14 @@ def one_thread() -> Iterator[None]:
 
 
 def original(published: Published) -> torch.nn.Module:
-    """The torch module as it is published: in float32, with its dropouts, in training mode."""
+    """The torch module as published: in float32, with its dropouts, in training mode."""
     module = published.torch()
     module.load_state_dict(published.torch_model().float().state_dict())
     return module
 
 
 def inputs_of(published: Published) -> tuple[torch.Tensor, ...]:
-    """Random inputs in float64, and the masks that go with them."""
+    """Random inputs in float64, and their masks."""
     return tuple(torch.from_numpy(array) for array in published.examples())
 
 
@@ -58,14 +58,14 @@ def narrow(tensor: torch.Tensor) -> torch.Tensor:
 
 @cache
 def translated(published: Published) -> Translation:
-    """Translated with one sample more than it is compared with. It is to be left as it is."""
+    """Translated with one sample more than in the comparison. Leave it unchanged."""
     inputs = inputs_of(published)
     more = tuple(narrow(torch.cat([tensor, tensor[:1]])) for tensor in inputs)
     return port.translate(original(published), more, check=False, construct=published.torch)
 
 
 def outputs(published: Published, translation: Translation) -> np.ndarray:
-    """What the written module gives in float64, in evaluation."""
+    """The outputs of the written module in float64, in evaluation."""
     with jax.enable_x64(True):
         written = translation.build(param_dtype=jnp.float64)
         written.eval()
@@ -104,14 +104,14 @@ LITTLE = 1e-4
 
 
 def with_one_number_changed(values: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
-    """The largest of a weight's numbers: a small one may be of a filter that is dead in a published network."""
+    """Change the largest element of a weight: a small one may belong to a dead filter of a published network."""
     changed = values[name].copy()
     changed.flat[np.abs(changed).argmax()] *= 1 + LITTLE
     return {**values, name: changed}
 
 
 def with_a_weight_changed(values: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
-    """Each number by a share of its own, which no norm behind it takes back."""
+    """Scale each element by a different factor, which no later norm can undo."""
     shares = np.random.default_rng(0).uniform(-LITTLE, LITTLE, values[name].shape)
     return {**values, name: (values[name] * (1 + shares)).astype(values[name].dtype)}
 
@@ -174,7 +174,7 @@ def test_the_proof_sees_it_too() -> None:
 
 
 def in_file(published: Published) -> dict[str, np.ndarray]:
-    """The file's arrays under the module's names, and of a file from before torch 0.4.1 the module's own counts."""
+    """The file's arrays under the module's names; for a file from before torch 0.4.1, the module's own counts."""
     arrays = {name.removeprefix(published.prefix): tensor.numpy() for name, tensor in published.state().items()}
     own = {name: tensor.numpy() for name, tensor in original(published).state_dict().items()}
     lacking = set(own) - set(arrays)
@@ -228,7 +228,7 @@ def test_the_file_itself_is_taken() -> None:
 
 @ALL
 def test_arrays_that_are_carried_wrongly_are_seen(published: Published) -> None:
-    """One weight as the file has it, without the move that the mapping makes."""
+    """One weight as stored in the file, without the mapping's move."""
     translation = translated(published)
     arrays = in_file(published)
     entry = next(entry for entry in translation.mapping.entries if entry.moves)

@@ -1,4 +1,4 @@
-"""A model in which a builder has put one activation in the place of another is written with that one."""
+"""A model whose builder replaced one activation by another is written with the new one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Stack(nn.Module):
 
 
 def unbounded(width: int, depth: int, *, most: int = 100) -> Stack:
-    """A stack in which none of its activations has an upper end; or only as many as ``most``."""
+    """A stack in which no activation, or only the first ``most`` of them, has an upper bound."""
     made = Stack(width, depth)
     for owner in [each for each in made.modules() if "ReLU6" in map(_kind, each._modules.values())][:most]:
         for name, child in owner._modules.items():

@@ -21,10 +21,10 @@ from port.errors import UnknownChoice, UsageError
 from port.mapping import Mapping, read_mapping, save_mapping
 from port.mapping.entry import gather
 from port.translation import Translation
-from port.translation.again import prove_files
 from port.translation.folder import write_folder
 from port.translation.verify import Proof, prove, proving
 from port.translation.verify.explanation import NONE
+from port.translation.verify.reverify import prove_files
 
 from .stacked_nets import GPT, NETS, NO_STACKS, Config, LLaMA, floats, ids
 from .structure.test_remat import equations
@@ -40,7 +40,7 @@ FAULTED = ("GPT", "StochasticDepth", "ResNet")
 
 
 def module_of(name: str, **options: Any) -> torch.nn.Module:
-    """With weights and statistics that are none of a new model's."""
+    """A module with random weights and statistics, unlike a new model's."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         module: torch.nn.Module = NETS[name][0](**options)
@@ -54,7 +54,7 @@ def module_of(name: str, **options: Any) -> torch.nn.Module:
 
 @cache
 def translated(name: str, *, scan: bool = True, remat: str = "", policy: str | None = None) -> Translation:
-    """Written, not proved."""
+    """A translation that is not proved."""
     options: dict[str, Any] = {"remat": [remat] if remat else (), "remat_policy": policy}
     return port.translate(module_of(name), NETS[name][1], scan=scan, static=True, check=False, **options)
 
@@ -154,7 +154,7 @@ def test_outputs_gradients_and_statistics_are_those_of_the_unrolled_form(name: s
 
 
 def step_of(made: Translation, name: str) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """A loss in training in float64, its gradients, and what it leaves, by torch's names."""
+    """A loss in training in float64, its gradients, and the state after it, by torch's names."""
     with jax.enable_x64(True):
         model = made.build(param_dtype=jnp.float64)
         model.train()
@@ -174,7 +174,7 @@ def step_of(made: Translation, name: str) -> tuple[Any, dict[str, Any], dict[str
 
 
 def in_torch(mapping: Mapping, state: Any) -> dict[str, np.ndarray]:
-    """What of a state has a name in torch, by it."""
+    """The part of a state that has a name in torch, by that name."""
     arrays = {".".join(map(str, path)): np.asarray(each[...]) for path, each in nnx.to_flat_state(state)}
     found: dict[str, np.ndarray] = {}
     for entry in mapping.entries:
@@ -210,7 +210,7 @@ def test_neither_the_source_nor_what_is_compiled_grows_with_depth() -> None:
 
 
 def count_of(made: Translation) -> int:
-    """The operations of a step."""
+    """The number of operations in a step."""
     graph, params, rest = nnx.split(made.build(), nnx.Param, ...)  # type: ignore[misc]
 
     def loss(params: Any, given: Any) -> Any:
@@ -382,7 +382,7 @@ def test_a_policy_says_what_is_kept() -> None:
 
 
 def kept_of(made: Translation) -> int:
-    """How many numbers the forward pass leaves for the backward pass."""
+    """How many numbers the forward pass stores for the backward pass."""
     graph, params, rest = nnx.split(made.build(), nnx.Param, ...)  # type: ignore[misc]
 
     def loss(params: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A translation as a user holds it: its module runs on what the original runs on, in any precision and batch size."""
+"""A translation in use: its module runs on the original's inputs, in any precision and batch size."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def first(results: Any) -> Any:
 
 
 def apart(cls: type[nn.Module], batch: int) -> float:
-    """How far the outputs in evaluation are apart in float64, for other numbers than it was translated with."""
+    """The distance of the outputs in evaluation in float64, for other inputs than the translated ones."""
     module, translation = translated(cls)
     x = INPUTS[cls](batch, seed=3)
     wide = copy.deepcopy(module).double().eval()
@@ -213,7 +213,7 @@ def test_a_layer_alone(alone: tuple[nn.Module, Translation]) -> None:
 
 
 class Unknown(nn.Module):
-    """No pair speaks of what it does."""
+    """Has no pair."""
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.special.airy_ai(x) + 1

@@ -23,7 +23,7 @@ REFUSED = [example for example in EXAMPLES if example.refused]
 
 
 def built(example: Example) -> torch.nn.Module:
-    """The example's module, each parameter and each state of its own: no zeros, no ones, no symmetry."""
+    """The example's module with distinct parameters and states: no zeros, no ones, no symmetry."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         module = example.build()

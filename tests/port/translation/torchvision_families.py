@@ -84,8 +84,8 @@ def row_of(family: str, most: int, *, runs: bool = True) -> Row:
         runs: whether the second is run; otherwise it is constructed as the others are.
     """
     import port
-    from port.translation import borne_out
-    from port.translation.frontend.meta_device import on_meta_alone
+    from port.translation import argument_validation
+    from port.translation.frontend.meta_device import built_on_meta
 
     from .test_zoo import built
 
@@ -106,11 +106,11 @@ def row_of(family: str, most: int, *, runs: bool = True) -> Row:
     args, kwargs = inputs_of(first)
     translate = partial(port.translate, args=args, kwargs=kwargs, construct=first.build, static=True, time_limit=LIMIT)
     # What the second shows is not tried beside the first.
-    with first.within(), patch.object(borne_out, "_MOST", 0):
+    with first.within(), patch.object(argument_validation, "_MOST", 0):
         try:
-            at = partial(built, second) if runs else partial(on_meta_alone, second.full)
-            shown = [partial(on_meta_alone, other.full) for other in also]
-            made = translate(on_meta_alone(first.build), at=[at, *shown])
+            at = partial(built, second) if runs else partial(built_on_meta, second.full)
+            shown = [partial(built_on_meta, other.full) for other in also]
+            made = translate(built_on_meta(first.build), at=[at, *shown])
         except port.errors.PortError as error:
             row["not"][second.name] = str(error)[:400]
             row["left"] = [other.name for other in others]
@@ -137,7 +137,7 @@ def row_of(family: str, most: int, *, runs: bool = True) -> Row:
 def row_alone(family: str) -> Row:
     """Translate the only member of a family, and see that its constructors are kept and that it is the same."""
     import port
-    from port.translation import borne_out
+    from port.translation import argument_validation
 
     from .test_zoo import built
 
@@ -147,7 +147,7 @@ def row_alone(family: str) -> Row:
     args, kwargs = only.inputs()
     limit = LONGER.get(family, LIMIT)
     options = {"construct": only.build, "static": True, "time_limit": limit, "sizes_limit": 0.0}
-    with only.within(), patch.object(borne_out, "_MOST", 0):
+    with only.within(), patch.object(argument_validation, "_MOST", 0):
         made = port.translate(built(only), args, kwargs, **options)
     assert made.proof is not None and made.elsewhere is not None
     if made.elsewhere.keeps_constructors:

@@ -1,4 +1,4 @@
-"""The original constructed anew with numbers that remember which constructor's argument they are."""
+"""Reconstruct the original with numbers that remember which constructor argument they come from."""
 
 from port.translation.frontend.construction.constructed import Construction, constructed
 from port.translation.frontend.construction.reconstruction import constructor_arguments

@@ -1,4 +1,4 @@
-"""What the arguments of a module's constructor may have been, by what the constructor's source did with them."""
+"""Candidate values for a module's constructor arguments, inferred from what the constructor's source did with them."""
 
 from __future__ import annotations
 
@@ -23,60 +23,61 @@ from port.translation.frontend.construction.function_trees import source_tree
 from port.translation.frontend.construction.likeness import held_by, is_torchs
 
 _STORED, _ALIKE, _NAMED = 0, 1, 2
+"""Costs of a candidate: stored by the constructor; inferred from a layer or a result; an attribute of the same name."""
 
 
 class Reader:
-    """Reads the constructors of modules; each module's is read once."""
+    """Reads the constructors of modules, with a cache."""
 
     def __init__(self) -> None:
         self._known: dict[Any, Candidates] = {}
         self._kept: list[Any] = []
 
     def arguments_of(self, module: torch.nn.Module, init: Any = None) -> Candidates:
-        """Names of the parameters of a module's constructor → what they may have been.
+        """Return the candidates for each parameter of a module's constructor.
 
         Args:
             module: the module.
-            init: the constructor of a class that the module's derives from; without one, that of its own.
+            init: a base class's constructor; by default the module's own.
         """
         init = inspect.unwrap(type(module).__init__ if init is None else init)
         return self._of(module, init, module)
 
-    def arguments_of_call(self, function: FunctionType, module: torch.nn.Module, given: Any) -> Candidates:
-        """The same of a function that a module's constructor called, by what it gave."""
-        return self._of(module, inspect.unwrap(function), given)
+    def arguments_of_call(self, function: FunctionType, module: torch.nn.Module, result: Any) -> Candidates:
+        """Return the candidates for a function that a module's constructor called, given the function's result."""
+        return self._of(module, inspect.unwrap(function), result)
 
-    def _of(self, module: torch.nn.Module, function: Any, given: Any) -> Candidates:
-        key = id(module), id(function), id(given)
+    def _of(self, module: torch.nn.Module, function: Any, result: Any) -> Candidates:
+        key = id(module), id(function), id(result)
         if key not in self._known:
-            self._kept.append(given)  # its id is its own while it lives
-            self._known[key] = {}  # for one that calls itself
-            self._known[key] = _Body(self, module, function, given).candidates()
+            self._kept.append(result)  # an id is unique only while its object is alive
+            self._known[key] = {}  # ends the recursion of a function that calls itself
+            self._known[key] = _Body(self, module, function, result).candidates()
         return self._known[key]
 
 
 class _Body:
-    """One function: the constructor of a module, or what that calls."""
+    """The body of one function: a module's constructor, or a function that it calls."""
 
-    def __init__(self, reader: Reader, module: torch.nn.Module, function: Any, given: Any) -> None:
-        self._reader, self._module, self._function, self._given = reader, module, function, given
+    def __init__(self, reader: Reader, module: torch.nn.Module, function: Any, result: Any) -> None:
+        self._reader, self._module, self._function, self._result = reader, module, function, result
         self._tree = source_tree(function)
         self._matching = Matching(reader, module, function)
 
     def candidates(self) -> Candidates:
-        """Names of its parameters → what they may have been."""
+        """Return the candidates for each of the function's parameters."""
         if getattr(self._function, "__name__", "") == "__init__":
             self._of_attributes()
             self._of_base()
         else:
             for node in ast.walk(self._tree):
                 if isinstance(node, ast.Return) and node.value is not None:
-                    self._matching.match(node.value, self._given, _ALIKE)
-        self._of_layers(list(_layers(self._given)))
+                    self._matching.match(node.value, self._result, _ALIKE)
+        self._of_layers(list(_layers(self._result)))
         return self._matching.candidates()
 
     def _of_attributes(self) -> None:
-        """What the constructor assigns to attributes, and attributes that are named as a parameter is."""
+        """Match what the constructor assigns to attributes, and attributes with the name of a parameter."""
         for target, value in assignments(self._tree):
             match target:
                 case ast.Attribute(value=ast.Name(id="self"), attr=name):
@@ -86,7 +87,7 @@ class _Body:
                 self._matching.add(name, held_by(self._module, attribute), _NAMED)
 
     def _of_base(self) -> None:
-        """What it gives to the constructor of the class that its class derives from."""
+        """Match the arguments of the call of the base class's constructor."""
         init = next_init(type(self._module), self._function)
         if init is None:
             return
@@ -101,11 +102,11 @@ class _Body:
             self._matching.match_call(node, parameters_of(init), self._reader.arguments_of(self._module, init), 0)
 
     def _of_layers(self, layers: list[torch.nn.Module]) -> None:
-        """Of each call that makes a layer, one of the layers of that class: the source makes them in their order."""
+        """Match each call that makes a layer with a layer of that class, in the order of the source."""
         seen: Counter[str] = Counter()
         lengths = sorted({len(vars(layer)["_modules"]) for layer in layers if isinstance(layer, LISTS)})
         lengths += sorted(set(Counter(type(layer).__name__ for layer in layers).values()) - set(lengths))
-        lengths += sorted({length - 1 for length in lengths} - set(lengths))  # one more stands before or behind
+        lengths += sorted({length - 1 for length in lengths} - set(lengths))  # one layer may come before or after
         for call in calls(self._tree):
             name = last_name(call.func)
             alike = [layer for layer in layers if type(layer).__name__ == name]
@@ -121,13 +122,13 @@ class _Body:
                     self._matching.match(call.args[-1 if len(call.args) < 3 else 1], length, _ALIKE + cost)
 
 
-def _layers(given: Any) -> Iterator[torch.nn.Module]:
-    """The modules in one, and in what of these is torch's own."""
-    if not isinstance(given, torch.nn.Module):
+def _layers(value: Any) -> Iterator[torch.nn.Module]:
+    """Yield a module's direct submodules, and those inside torch's own ones."""
+    if not isinstance(value, torch.nn.Module):
         return
-    if is_torchs(type(given)):
-        yield given
-    for child in given.children():
+    if is_torchs(type(value)):
+        yield value
+    for child in value.children():
         if is_torchs(type(child)):
             yield from _layers(child)
         else:

@@ -1,4 +1,4 @@
-"""From the value that an expression of a constructor gave, the arguments in it."""
+"""Infer a constructor's arguments from the values of expressions in its source."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from port.translation.frontend.construction.function_trees import source_tree
 from port.translation.frontend.construction.likeness import held_by, is_plain, is_torchs
 from port.translation.frontend.origins.frame_objects import MISSING
 
-_FARTHEST = 9
+_MOST_COSTLY = 9
 _OF_SHAPE = ("empty", "zeros", "ones", "rand", "randn", "full", "Tensor", "FloatTensor", "arange", "eye")
 LISTS = (torch.nn.Sequential, torch.nn.ModuleList)
-"""Layers of torch's that hold others in their order."""
+"""torch's containers that hold layers in order."""
 _INVERSE: dict[type, Callable[[Any, Any], Any]] = {
     ast.Mult: lambda made, by: made / by if made % by else made // by,
     ast.FloorDiv: lambda made, by: made * by,
@@ -35,16 +35,16 @@ _INVERSE: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: lambda made, by: made - by,
     ast.Sub: lambda made, by: made + by,
 }
-"""From what an operator gives for an argument and a number, the argument."""
+"""The inverse of each operator: from its result and one operand, the other operand."""
 
 
 @dataclass(frozen=True)
 class ArgumentCandidate:
-    """What an argument may have been.
+    """A possible value of an argument.
 
     Attributes:
-        cost: how far it is from being sure: 0 for what the constructor stores as it is.
-        value: the argument.
+        cost: how uncertain it is: 0 for a value that the constructor stores unchanged.
+        value: the value.
     """
 
     cost: int
@@ -52,30 +52,31 @@ class ArgumentCandidate:
 
 
 Candidates = dict[str, list[ArgumentCandidate]]
+"""Parameter name → its candidates."""
 
 
 class ReadsArguments(Protocol):
-    """Knows what the arguments of other calls may have been."""
+    """Finds the candidates for the arguments of other calls."""
 
     def arguments_of(self, module: torch.nn.Module, init: Any = None) -> Candidates:
-        """Of the constructor of a module."""
+        """Return the candidates for a module's constructor."""
         ...
 
-    def arguments_of_call(self, function: FunctionType, module: torch.nn.Module, given: Any) -> Candidates:
-        """Of a function that a module's constructor called, by what it gave."""
+    def arguments_of_call(self, function: FunctionType, module: torch.nn.Module, result: Any) -> Candidates:
+        """Return the candidates for a function that a module's constructor called, given the function's result."""
         ...
 
 
 class Matching:
-    """What is known of a function's arguments, by the values of its expressions.
+    """Collects candidates for a function's arguments from the values of its expressions.
 
     Args:
-        reader: asked for the arguments of what the function calls.
-        module: in whose constructor the function runs.
-        function: the constructor, or what that calls.
+        reader: finds the arguments of functions that this one calls.
+        module: the module whose constructor runs the function.
+        function: the constructor, or a function that it calls.
 
     Attributes:
-        parameters: of the function.
+        parameters: the function's parameters.
     """
 
     def __init__(self, reader: ReadsArguments, module: torch.nn.Module, function: Any) -> None:
@@ -92,7 +93,7 @@ class Matching:
                 self._locals[target.id].append(value)
 
     def candidates(self) -> Candidates:
-        """Names of the parameters → what they may have been."""
+        """Return the candidates for each parameter."""
         self._match_operators()
         for name, items in self._items.items():
             if sorted(items) == list(range(len(items))):
@@ -102,17 +103,17 @@ class Matching:
         return dict(self._found)
 
     def match(self, expression: ast.expr, value: Any, cost: int) -> None:
-        """Note what follows for the parameters, if an expression gave a value."""
+        """Record what an expression's value implies for the parameters."""
         key = id(expression), id(value)
-        if cost > _FARTHEST or value is MISSING or self._matched.get(key, cost + 1) <= cost:
+        if cost > _MOST_COSTLY or value is MISSING or self._matched.get(key, cost + 1) <= cost:
             return
         self._matched[key] = cost
-        self._kept += expression, value  # an id is a thing's own while it lives
+        self._kept += expression, value  # an id is unique only while its object is alive
         match expression:
             case ast.Name(id=name):
                 self.add(name, value, cost)
-                for given in self._locals.get(name, ()):
-                    self.match(given, value, cost + 1)
+                for assigned in self._locals.get(name, ()):
+                    self.match(assigned, value, cost + 1)
             case ast.Call():
                 self._match_made(expression, value, cost)
             case ast.IfExp(body=body, orelse=other):
@@ -132,10 +133,10 @@ class Matching:
             case ast.BinOp(left=left, right=right) if isinstance(value, torch.Tensor):
                 self._match_tensor("", [left, right], value, cost)
             case ast.BinOp():
-                self._operators.append((expression, value, cost))  # until more is known of the one or the other side
+                self._operators.append((expression, value, cost))  # until one operand is known
 
     def _match_operators(self) -> None:
-        """From what an operator gave and the one side, the other."""
+        """Solve for an operator's unknown operand, from its result and the other operand."""
         while self._operators:
             operator, made, cost = self._operators.pop(0)
             if type(operator.op) not in _INVERSE or isinstance(made, bool) or not isinstance(made, int | float):
@@ -148,7 +149,7 @@ class Matching:
                     self.match(unknown, _INVERSE[type(operator.op)](made, by), cost + 1)
 
     def _number(self, expression: ast.expr) -> int | float | None:
-        """A number of the source, where it is one, or an argument or attribute that is known."""
+        """Return the number that an expression stands for: a literal, a known argument or an attribute; else None."""
         match expression:
             case ast.Constant(value=value):
                 pass
@@ -162,10 +163,10 @@ class Matching:
 
     def _match_made(self, call: ast.Call, value: Any, cost: int) -> None:
         name = last_name(call.func)
-        function = self._meant(call.func)
+        function = self._called_function(call.func)
         if isinstance(value, torch.Tensor):
             self._match_tensor(name, call.args, value, cost)
-        elif isinstance(function, FunctionType):  # it is read, not called
+        elif isinstance(function, FunctionType):  # its source is read; it is not called
             found = self._reader.arguments_of_call(function, self._module, value)
             self.match_call(call, parameters_of(function), found, cost)
         elif not isinstance(value, torch.nn.Module):
@@ -179,7 +180,7 @@ class Matching:
             self.match_call(call, parameters_of(init), self._reader.arguments_of(value), cost)
 
     def _match_tensor(self, name: str, args: list[ast.expr], tensor: torch.Tensor, cost: int) -> None:
-        """A tensor that is made with a shape, or is one within a call."""
+        """Match a tensor with the shape that it is made with, or with the tensors inside a call."""
         if name not in _OF_SHAPE:
             for argument in args:
                 if isinstance(argument, ast.Call | ast.BinOp):
@@ -192,7 +193,7 @@ class Matching:
                 self.match(argument, length, cost + 1)
 
     def _match_list(self, call: ast.Call, layers: Any, cost: int) -> None:
-        """A list of layers that is written out, or as a comprehension."""
+        """Match a list of layers that is written out, or as a comprehension."""
         parts = call.args
         if len(parts) == 1 and isinstance(parts[0], ast.List | ast.Tuple):
             parts = parts[0].elts
@@ -219,13 +220,13 @@ class Matching:
     def match_call(
         self, call: ast.Call, parameters: Mapping[str, inspect.Parameter], found: Candidates, cost: int
     ) -> None:
-        """What is known of a call's arguments, as of the expressions that they are."""
+        """Match a call's argument expressions with the candidates for the called function's parameters."""
         for name, argument in arguments(call, parameters):
             for candidate in found.get(name, ()):
                 self.match(argument, candidate.value, cost + candidate.cost + 1)
 
-    def _meant(self, function: ast.expr) -> Any:
-        """What a name of the source stands for, where it is a function of the file, or one of the module's."""
+    def _called_function(self, function: ast.expr) -> Any:
+        """Look up the function that an expression names: in the closure, the globals or the module; else `MISSING`."""
         code = self._function
         match function:
             case ast.Name(id=name) if name not in self.parameters and name not in self._locals:
@@ -242,7 +243,7 @@ class Matching:
         return MISSING
 
     def add(self, name: str, value: Any, cost: int) -> None:
-        """Note a value of a parameter."""
+        """Record a candidate for a parameter."""
         parameter = self.parameters.get(name)
         if parameter is None or value is MISSING:
             return

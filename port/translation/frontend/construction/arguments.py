@@ -1,4 +1,4 @@
-"""What constructors are given, with numbers that remember which argument they are."""
+"""Constructor arguments whose numbers remember which argument they are."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from port.translation.ir.origin import ConstructorArgument
 from port.translation.ir.origin_numbers import origin_of, plain, with_origin
 
 _DEEPEST = 3
-"""Objects within objects that are looked into."""
+"""How deeply nested objects are followed."""
 _LONGEST = 64
-"""Items of a tuple that are told apart."""
+"""The longest tuple or list whose items get individual origins."""
 
 
-class GivenArguments:
-    """Makes the arguments of constructors known, and knows the configurations among them again.
+class TrackedArguments:
+    """Attaches origins to the arguments of constructors, and recognises configurations that pass through.
 
-    A configuration is copied: the user's own keeps its plain numbers.
+    A configuration is copied: the user's own object keeps its plain numbers.
     """
 
     def __init__(self) -> None:
         self._objects: dict[int, tuple[Any, ConstructorArgument]] = {}
 
     def known(self, value: Any, constructor: int, argument: str, depth: int = 0) -> Any:
-        """A value whose numbers remember that they are an argument's, or a part of it.
+        """Return a value whose numbers have a `ConstructorArgument` as their origin.
 
         Args:
-            value: that is given.
+            value: the argument.
             constructor: the number of the constructor.
-            argument: how the constructor reads it.
-            depth: within how many others it stands.
+            argument: the expression with which the constructor reads it, e.g. ``config.dim``.
+            depth: how deeply it is nested.
         """
         if isinstance(value, int | float):
             return with_origin(plain(value), ConstructorArgument(constructor, argument))
@@ -53,20 +53,20 @@ class GivenArguments:
 
     def _configuration(self, value: Any, constructor: int, argument: str, depth: int) -> Any:
         made = copy.copy(value)
-        held = vars(made)  # past what a frozen class would say to an assignment
+        held = vars(made)  # circumvents a frozen dataclass's __setattr__
         for name, item in list(held.items()):
             held[name] = self.known(item, constructor, f"{argument}.{name}", depth + 1)
         self._objects[id(made)] = made, ConstructorArgument(constructor, argument)
         return made
 
     def origin_of_object(self, value: Any) -> ConstructorArgument | None:
-        """Which argument a configuration is, or a copy of which: one that a constructor has made, to change a field."""
+        """Return the argument that a configuration is, or is a modified copy of; None where it is neither."""
         made, origin = self._objects.get(id(value), (None, None))
         return origin if made is value else _copied_from(value)
 
 
 def _copied_from(value: Any) -> ConstructorArgument | None:
-    """The argument whose fields a configuration has; None where it has those of several."""
+    """Return the argument from which all of a configuration's fields come; None where they come from several."""
     found = set()
     for name, item in vars(value).items() if is_configuration(value) else ():
         origin = origin_of(item) if isinstance(item, int | float) else None
@@ -76,7 +76,7 @@ def _copied_from(value: Any) -> ConstructorArgument | None:
 
 
 def is_configuration(value: Any) -> bool:
-    """Whether a value is an object that holds settings: a dataclass's, a namespace, a ``PretrainedConfig``."""
+    """Whether a value is an object that holds settings: a dataclass instance, a namespace, a ``PretrainedConfig``."""
     if isinstance(value, type | torch.nn.Module | torch.Tensor) or not hasattr(value, "__dict__"):
         return False
     if dataclasses.is_dataclass(value) or isinstance(value, argparse.Namespace):

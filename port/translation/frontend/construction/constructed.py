@@ -1,4 +1,4 @@
-"""Construct a model with numbers that remember where they come from."""
+"""Construct a model with numbers that remember their origin."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ import torch
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
-from port.translation.frontend.construction.arguments import GivenArguments
+from port.translation.frontend.construction.arguments import TrackedArguments
 from port.translation.frontend.construction.draws import Draws, OpenDraw
-from port.translation.frontend.construction.python_functions import remembering
+from port.translation.frontend.construction.python_functions import keeping_origins
 from port.translation.frontend.construction.reconstruction import constructor_arguments
 from port.translation.frontend.construction.sizes import Sizes
 from port.translation.frontend.construction.tables import TableFormula, TableFormulas
 from port.translation.frontend.meta_device import parameters_on_meta
-from port.translation.frontend.python_random import again
+from port.translation.frontend.python_random import reseeded
 from port.translation.ir.origin import ConstructorArgument
 
 
 @dataclass(frozen=True)
 class Construction:
-    """A model that was constructed anew.
+    """A reconstructed model.
 
     Attributes:
-        modules: path → the module, whose numbers remember where they come from.
+        modules: path → module, whose numbers remember their origin.
         constructors: path → the number of its constructor.
-        arguments: path → what its constructor is given, by the parameters' names, as the code around it has it.
+        arguments: path → its constructor's arguments by name, with the caller's origins.
         repeats: number of a constructor → the ``n`` of each ``range(n)`` in it.
-        layers: path of a layer of torch's → what its constructor is given.
-        sizes: names of parameters and buffers → their lengths.
-        tables: names of buffers → how they are worked out, and their numbers.
-        draws: names of parameters → how they are drawn, where a number of that knows its origin.
-        objects: says which argument a configuration is.
+        layers: path of a torch layer → its constructor's arguments by name.
+        sizes: name of a parameter or buffer → its shape.
+        tables: name of a buffer → its formula and its values.
+        draws: name of a parameter → how it is drawn, where a number of the draw has an origin.
+        objects: returns the argument that a configuration comes from; None where there is none.
     """
 
     modules: Mapping[str, Any]
@@ -55,28 +55,28 @@ class Construction:
 
 
 def constructed(module: Any, construct: Callable[[], Any] | None = None) -> Construction | None:
-    """Construct a model anew, and see what each constructor is given; None where that gives another model.
+    """Reconstruct a model and record the arguments of every constructor; None where the result is a different model.
 
     Args:
-        module: one that was constructed before.
-        construct: makes one like it; otherwise the arguments are found that its class makes one like it with.
+        module: the existing model.
+        construct: constructs a model like it; by default its class, with inferred arguments.
     """
     if construct is None:
         arguments = constructor_arguments(module)
         if arguments is None:
             return None
-        given = arguments
-        construct = lambda: type(module)(*copy.deepcopy(given.args), **copy.deepcopy(given.kwargs))  # noqa: E731
+        own = arguments
+        construct = lambda: type(module)(*copy.deepcopy(own.args), **copy.deepcopy(own.kwargs))  # noqa: E731
     recording = _Recording()
     sizes, tables, draws = Sizes(), TableFormulas(), Draws()
     classes = {cls for each in module.modules() for cls in type(each).__mro__ if issubclass(cls, torch.nn.Module)}
-    own = {cls for cls in classes if not cls.__module__.startswith("torch.")}
-    files = [sys.modules[name] for name in sorted({cls.__module__ for cls in own}) if name in sys.modules]
+    users = {cls for cls in classes if not cls.__module__.startswith("torch.")}
+    files = [sys.modules[name] for name in sorted({cls.__module__ for cls in users}) if name in sys.modules]
     try:
-        watching = recording.watching(classes, own), remembering(files, recording.note_range)
-        with again(0), watching[0], watching[1], parameters_on_meta(), sizes, tables, draws:
+        watching = recording.watching(classes, users), keeping_origins(files, recording.note_range)
+        with reseeded(0), watching[0], watching[1], parameters_on_meta(), sizes, tables, draws:
             made = construct()
-    except Exception:  # a constructor may ask more of a number than its value
+    except Exception:  # a constructor may reject a number that is not exactly an int or a float
         return None
     if not is_alike(made, module):
         return None
@@ -86,7 +86,7 @@ def constructed(module: Any, construct: Callable[[], Any] | None = None) -> Cons
     return Construction(
         named,
         numbers,
-        {path: recording.given[number] for path, number in numbers.items()},
+        {path: recording.constructed_with[number] for path, number in numbers.items()},
         {number: tuple(found) for number, found in recording.repeats.items()},
         {path: recording.layers[id(each)] for path, each in named.items() if id(each) in recording.layers},
         {name: found for name, tensor in tensors if (found := sizes.of(tensor)) is not None},
@@ -97,30 +97,30 @@ def constructed(module: Any, construct: Callable[[], Any] | None = None) -> Cons
 
 
 class _Recording:
-    """What is seen while modules are constructed."""
+    """Records the calls of constructors."""
 
     def __init__(self) -> None:
-        self.arguments = GivenArguments()
+        self.arguments = TrackedArguments()
         self.numbers: dict[int, int] = {}
-        self.given: list[dict[str, Any]] = []
+        self.constructed_with: list[dict[str, Any]] = []
         self.repeats: dict[int, list[int]] = {}
         self.layers: dict[int, dict[str, Any]] = {}
         self._gathered: dict[int, tuple[tuple[Any, ...], Mapping[str, Any]] | None] = {}
         self._inside: list[int] = []
-        self._held: list[Any] = []  # an id is a module's own only while it lives
+        self._held: list[Any] = []  # an id is unique only while its module is alive
 
     @contextmanager
-    def watching(self, classes: set[type], own: set[type]) -> Iterator[None]:
-        """Within it, what constructors are given is noted; those of one's own classes are given known arguments."""
+    def watching(self, classes: set[type], users: set[type]) -> Iterator[None]:
+        """Record the arguments of constructors within the context; those of user classes get origins attached."""
         with ExitStack() as stack:
             for cls in classes - {torch.nn.Module}:
                 if "__init__" in vars(cls):
-                    watched = self._known if cls in own else self._noted
+                    watched = self._known if cls in users else self._noted
                     stack.enter_context(mock.patch.object(cls, "__init__", watched(vars(cls)["__init__"])))
             yield
 
     def note_range(self, count: int) -> None:
-        """``range(count)`` is gone through."""
+        """Record a ``range(count)`` of the constructor that is running."""
         if self._inside:
             self.repeats.setdefault(self._inside[-1], []).append(count)
 
@@ -130,17 +130,17 @@ class _Recording:
         @wraps(construct)
         def constructor(module: Any, *args: Any, **kwargs: Any) -> None:
             bound = signature.bind(module, *args, **kwargs)
-            if id(module) in self.numbers:  # a base class's, called from the class's own
-                self._hand_on(self.numbers[id(module)], bound)
+            if id(module) in self.numbers:  # a base class's constructor, called from the subclass's
+                self._record_passed_on(self.numbers[id(module)], bound)
                 construct(module, *args, **kwargs)
                 return
-            number = len(self.given)
+            number = len(self.constructed_with)
             self.numbers[id(module)] = number
             self._held.append(module)
             self._gathered[number] = _gathered(bound)
-            given = _single_arguments(bound)
-            self.given.append(given)
-            for name, value in given.items():
+            arguments = _single_arguments(bound)
+            self.constructed_with.append(arguments)
+            for name, value in arguments.items():
                 bound.arguments[name] = self.arguments.known(value, number, name)
             self._inside.append(number)
             try:
@@ -150,19 +150,19 @@ class _Recording:
 
         return constructor
 
-    def _hand_on(self, number: int, bound: inspect.BoundArguments) -> None:
-        """Take in what a class gathers, ``*args`` and ``**kwargs``, and hands on to its base: by that one's names."""
+    def _record_passed_on(self, number: int, bound: inspect.BoundArguments) -> None:
+        """Record what a class passes on to its base through ``*args`` and ``**kwargs``, under the base's names."""
         gathered = self._gathered[number]
         if gathered is None:
             return
         values, named = gathered
         itself = dict(list(bound.arguments.items())[1:])
         for name, value in _single_arguments(bound).items():
-            is_handed_on = name not in itself or name in named or any(value is each for each in values)
-            if is_handed_on and name not in self.given[number]:
-                self.given[number][name] = value
+            is_passed_on = name not in itself or name in named or any(value is each for each in values)
+            if is_passed_on and name not in self.constructed_with[number]:
+                self.constructed_with[number][name] = value
         if not any(parameter.kind in _SEVERAL for parameter in bound.signature.parameters.values()):
-            self._gathered[number] = None  # what that one's base is given, it says itself
+            self._gathered[number] = None  # it passes nothing on unchanged
 
     def _noted(self, construct: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(construct)
@@ -178,14 +178,14 @@ class _Recording:
 
 
 def _single_arguments(bound: inspect.BoundArguments) -> dict[str, Any]:
-    """What a constructor is given, and its defaults, by the parameters' names; but for ``*args`` and ``**kwargs``."""
+    """Return a constructor's arguments and defaults by name, without ``*args`` and ``**kwargs``."""
     bound.apply_defaults()
     parameters = bound.signature.parameters
     return {name: value for name, value in list(bound.arguments.items())[1:] if parameters[name].kind not in _SEVERAL}
 
 
 def _gathered(bound: inspect.BoundArguments) -> tuple[tuple[Any, ...], Mapping[str, Any]] | None:
-    """What ``*args`` and ``**kwargs`` are; None of a constructor without the latter, which takes no other names."""
+    """Return the values of ``*args`` and ``**kwargs``; None for a constructor without ``**kwargs``."""
     kinds = {parameter.kind: name for name, parameter in bound.signature.parameters.items()}
     if inspect.Parameter.VAR_KEYWORD not in kinds:
         return None
@@ -197,13 +197,13 @@ _SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def _kind(module: torch.nn.Module) -> Any:
-    """A module's class; of a parametrized one, whose class is made for it alone, what that is made of."""
+    """Return a module's class; for a parametrized module, whose class is unique to it, the class's name and bases."""
     cls = type(module)
     return (cls.__name__, cls.__bases__) if parametrize.is_parametrized(module) else cls
 
 
 def is_alike(made: Any, module: Any) -> bool:
-    """Whether two models have the same modules, and parameters and buffers of the same shapes."""
+    """Whether two models have the same modules, with parameters and buffers of the same shapes."""
 
     def form(of: Any) -> Any:
         modules = {path: _kind(each) for path, each in of.named_modules(remove_duplicate=False)}

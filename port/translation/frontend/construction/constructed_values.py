@@ -1,4 +1,4 @@
-"""Modules and objects that a constructor is given, each with the call that made it."""
+"""Modules and objects among a constructor's arguments, each represented by the call that made it."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from typing import Any
 import torch
 
 from port.translation.frontend.construction.arguments import is_configuration
-from port.translation.frontend.python_random import again
+from port.translation.frontend.python_random import reseeded
 
 Call = Callable[..., Any]
 
 
 class ConstructedValue:
-    """A module, or another object, by what makes it anew.
+    """A module or another object, as the call that makes it.
 
     Args:
-        made_by: a class, or a function.
-        arguments: of that, by its parameters' names; some of them may be such values, too.
+        made_by: a class or a function.
+        arguments: its arguments by name; they may be `ConstructedValue`s too.
     """
 
     def __init__(self, made_by: Call, arguments: Mapping[str, Any]) -> None:
         self.made_by, self.arguments = made_by, dict(arguments)
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
-        return f"{self.made_by.__name__}({given})"
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
+        return f"{self.made_by.__name__}({arguments})"
 
 
 @dataclass(frozen=True)
 class ConstructedPart:
-    """A module that another one holds, which is made anew: ``MobileNetV3(…).features``.
+    """A part of a module that a call makes: ``MobileNetV3(…).features``.
 
     Attributes:
-        of: what makes the other one.
-        name: of the attribute.
+        of: the call that makes the whole module.
+        name: the attribute's name.
     """
 
     of: ConstructedValue
@@ -48,16 +48,16 @@ class ConstructedPart:
 
 
 def made_anew(value: Any, call: Call | None = None) -> Any:
-    """What a constructor is given, with such values made.
+    """Return a deep copy of an argument in which every `ConstructedValue` and `ConstructedPart` has been made.
 
     Args:
-        value: that is given; it is left as it is.
-        call: calls a function, or a class, with arguments by their names.
+        value: the argument; left unchanged.
+        call: makes a value from its class or function and keyword arguments; by default a plain call.
     """
     match value:
         case ConstructedValue():
-            given = {name: made_anew(each, call) for name, each in value.arguments.items()}
-            return value.made_by(**given) if call is None else call(value.made_by, **given)
+            arguments = {name: made_anew(each, call) for name, each in value.arguments.items()}
+            return value.made_by(**arguments) if call is None else call(value.made_by, **arguments)
         case ConstructedPart():
             return getattr(made_anew(value.of, call), value.name)
         case tuple() | list() if type(value) in (tuple, list):
@@ -67,29 +67,29 @@ def made_anew(value: Any, call: Call | None = None) -> Any:
     return copy.deepcopy(value)
 
 
-def with_constructed_values(given: Mapping[str, Any], construct: Call) -> Mapping[str, Any]:
-    """What a model's constructor is given, with the calls in the place of the modules and the objects that they made.
+def with_constructed_values(arguments: Mapping[str, Any], construct: Call) -> Mapping[str, Any]:
+    """Replace modules and objects among a model's constructor arguments by the calls that make them.
 
     Args:
-        given: by the parameters' names.
-        construct: makes the model, and what it is given.
+        arguments: the arguments by name.
+        construct: makes the arguments and the model.
     """
-    values = given.values()
+    values = arguments.values()
     if not any(map(_is_made, values)) or any(map(is_configuration, values)):
-        return given  # of a configuration the fields are written that are read
-    watching = _Watching()
-    with again(0), watching.calls():
+        return arguments  # a configuration is written as the fields that are read
+    watcher = _CallWatcher()
+    with reseeded(0), watcher.calls():
         made = construct()
-    of_root = watching.constructors.get(id(made))
+    of_root = watcher.constructors.get(id(made))
     if of_root is None:
-        return given
+        return arguments
     known = of_root[1]
-    watching.around.add(id(made))
-    return {name: watching.value(known[name]) if name in known else value for name, value in given.items()}
+    watcher.around.add(id(made))
+    return {name: watcher.value(known[name]) if name in known else value for name, value in arguments.items()}
 
 
 def _is_made(value: Any) -> bool:
-    """Whether a value is, or holds, a module or an object of a class of the user's, or of a library's."""
+    """Whether a value is, or contains, a module or an object of a user's or a library's class."""
     match value:
         case tuple() | list():
             return any(map(_is_made, value))
@@ -100,25 +100,25 @@ def _is_made(value: Any) -> bool:
     return (hasattr(value, "__dict__") and not callable(value)) or isinstance(value, torch.nn.Module)
 
 
-class _Watching:
-    """Notes the calls that make objects.
+class _CallWatcher:
+    """Records the calls that make objects.
 
     Attributes:
-        constructors: id of an object → its class, and the arguments that it was constructed with.
-        functions: id of a module → the innermost function that gave it, and its arguments.
-        around: ids of the objects whose arguments are looked at.
+        constructors: id of an object → its class and its constructor's arguments.
+        functions: id of a module → the innermost function that returned it, and its arguments.
+        around: ids of the objects whose arguments are being resolved.
     """
 
     def __init__(self) -> None:
         self.constructors: dict[int, tuple[Call, Mapping[str, Any]]] = {}
         self.functions: dict[int, tuple[Call, Mapping[str, Any]]] = {}
         self.around: set[int] = set()
-        self._given: dict[int, Mapping[str, Any]] = {}
-        self._held: list[Any] = []  # an id is an object's own only while it lives
+        self._calls: dict[int, Mapping[str, Any]] = {}
+        self._held: list[Any] = []  # an id is unique only while its object is alive
 
     @contextmanager
     def calls(self) -> Any:
-        """Within it, calls are noted."""
+        """Record calls within the context, with a profile function."""
         before = sys.getprofile()
         sys.setprofile(self._note)
         try:
@@ -129,23 +129,23 @@ class _Watching:
     def _note(self, frame: FrameType, event: str, result: Any) -> None:
         code = frame.f_code
         if event == "call":
-            given: Mapping[str, Any] = _arguments(frame, code)
-            self._given[id(frame)] = given
-            if code.co_name == "__init__" and given:
-                made = next(iter(given.values()))
+            arguments: Mapping[str, Any] = _arguments(frame, code)
+            self._calls[id(frame)] = arguments
+            if code.co_name == "__init__" and arguments:
+                made = next(iter(arguments.values()))
                 if id(made) not in self.constructors and getattr(type(made).__init__, "__code__", None) is code:
                     self._held.append(made)
-                    self.constructors[id(made)] = type(made), dict(list(given.items())[1:])
+                    self.constructors[id(made)] = type(made), dict(list(arguments.items())[1:])
         elif event == "return":
-            given = self._given.pop(id(frame), {})
+            arguments = self._calls.pop(id(frame), {})
             if isinstance(result, torch.nn.Module) and id(result) not in self.functions:
                 function = frame.f_globals.get(code.co_name)
                 if isinstance(function, FunctionType) and function.__code__ is code:
                     self._held.append(result)
-                    self.functions[id(result)] = function, given
+                    self.functions[id(result)] = function, arguments
 
     def value(self, thing: Any) -> Any:
-        """A value with the calls that made it, as far as these are known."""
+        """Replace a value, and the items of a container, by the calls that made them, where these are known."""
         match thing:
             case tuple() | list() if type(thing) in (tuple, list):
                 return type(thing)(map(self.value, thing))
@@ -164,9 +164,9 @@ class _Watching:
         return made
 
     def _part(self, thing: torch.nn.Module) -> Any:
-        """A module that nobody's call gave, as an attribute of the one that holds it; as it is where there is none."""
+        """Represent a module that no call returned as an attribute of its owner; return it unchanged if it has none."""
         for owner in self._held:
-            is_module = isinstance(owner, torch.nn.Module) and "_modules" in vars(owner)  # or is not yet one
+            is_module = isinstance(owner, torch.nn.Module) and "_modules" in vars(owner)  # its __init__ has run
             if not is_module or id(owner) in self.around or id(owner) not in self.constructors:
                 continue
             names = [name for name, child in owner._modules.items() if child is thing]
@@ -176,7 +176,7 @@ class _Watching:
 
 
 def _arguments(frame: FrameType, code: CodeType) -> dict[str, Any]:
-    """What a function is given, by its parameters' names, or by its own; nothing of one that gathers some by place."""
+    """Return a frame's arguments by name, ``**kwargs`` included; empty where ``*args`` holds any."""
     first = code.co_argcount + code.co_kwonlyargcount
     by_place, by_name = bool(code.co_flags & 0x04), bool(code.co_flags & 0x08)
     if by_place and frame.f_locals.get(code.co_varnames[first]):
@@ -187,5 +187,5 @@ def _arguments(frame: FrameType, code: CodeType) -> dict[str, Any]:
 
 
 def _copied(value: Any) -> Any:
-    """A list, or a dict, as it is now."""
+    """Copy a list or a dict, which may change later."""
     return copy.copy(value) if type(value) in (list, dict) else value

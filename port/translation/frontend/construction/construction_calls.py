@@ -1,4 +1,4 @@
-"""Which calls in the source of constructors made which modules, and with what, as that source says it."""
+"""Record which calls in the constructors' source made which modules, and with which arguments."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from unittest import mock
 
 import torch
 
-from port.translation.frontend.construction.arguments import GivenArguments
+from port.translation.frontend.construction.arguments import TrackedArguments
 from port.translation.frontend.construction.constructed import is_alike
 from port.translation.frontend.construction.constructed_values import Call
-from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_seen
+from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_intercepted
 from port.translation.frontend.construction.replaced_functions import Replaced, put_in_place
 from port.translation.frontend.construction.sizes import Sizes
 from port.translation.frontend.construction.true_bools import with_true_bools
 from port.translation.frontend.meta_device import parameters_on_meta
-from port.translation.frontend.python_random import again
+from port.translation.frontend.python_random import reseeded
 from port.translation.frontend.source_locations import is_users
 
 Place = tuple[FunctionType, int]
-"""A function of the original's, and the number of a call in it."""
+"""A function of the original, and the number of a call in it."""
 INHERITED = -1
-"""In a place: the constructor of a layer of torch's, as a class that derives from it inherits that."""
+"""The call number for a torch layer's constructor that a user's class inherits."""
 
 
 @dataclass(frozen=True)
 class ConstructionCall:
-    """A call that gave a module, or a parameter.
+    """A call that returned a module or a parameter.
 
     Attributes:
-        called: a class of modules, a partial of one, or a function that gives one; ``nn.Parameter``.
-        module: that it gave.
+        called: a module class, a partial of one, a function that returns a module, or ``nn.Parameter``.
+        module: the result.
     """
 
     called: Any
@@ -48,21 +48,21 @@ class ConstructionCall:
 
 @dataclass(frozen=True)
 class ConstructionCalls:
-    """A model that was constructed anew, and the calls that did it.
+    """A reconstructed model, with the calls that made it.
 
     Attributes:
-        modules: path → the module; its numbers remember the arguments of the call that made it.
-        given: path of a layer of torch's → what its constructor is given.
-        sizes: names of parameters and buffers → their lengths.
-        calls: place → the calls there that gave modules, or parameters.
-        reached: the calls that were carried out.
-        root: what the root's class is given.
-        numbers: a call's number, which is the ``constructor`` of its arguments' origins → its place.
+        modules: path → module; its numbers remember the arguments of the call that made it.
+        given: path of a torch layer → its constructor's arguments by name.
+        sizes: name of a parameter or buffer → its shape.
+        calls: place → the calls there that returned modules or parameters.
+        reached: the places of all calls that ran.
+        root: the arguments of the root's class by name.
+        numbers: a call's number, the ``constructor`` of its arguments' origins → its place.
         owners: place → the class of the module whose method is called there.
-        written: classes of layers that are written with their constructors, as the classes of one's own are.
-        apart: modules that were made for constructors, and that the model does not hold: it may hold parts of them.
-        arguments: a module's id → what its constructor was given.
-        replaced: the layers that are in the place of some of its modules when it has been constructed.
+        written: layer classes that are written with their constructors, as the user's classes are.
+        apart: modules that were made as arguments and are not submodules of the model, though parts of them may be.
+        arguments: a module's id → its constructor's arguments by name.
+        replaced: class → the layer that replaces it after construction.
     """
 
     modules: Mapping[str, torch.nn.Module]
@@ -87,50 +87,50 @@ def construction_calls(
     given: frozenset[type] = frozenset(),
     replaced: Replaced | None = None,
 ) -> ConstructionCalls | None:
-    """Construct a model anew, and see which calls in its constructors' source make what; None if it is another then.
+    """Reconstruct a model and record the calls in its constructors; None where the result is a different model.
 
     Args:
-        module: one that was constructed before.
-        construct: makes one like it, but for what is replaced; calls by what it is given what makes its arguments.
-        layers: classes of those that are kept whole.
+        module: the existing model.
+        construct: constructs a model like it, before replacements; makes its arguments with the function it receives.
+        layers: classes of the layers that are kept whole.
         written: those of them that are written with their constructors.
-        given: classes of the modules that are made for constructors.
-        replaced: the layers that are put in the place of others when it has been constructed.
+        given: classes of modules that are made as arguments.
+        replaced: class → the layer that replaces it after construction.
     """
     layers -= written
-    seeing = _Seeing(layers, written)
+    recorder = _CallRecorder(layers, written)
     sizes = Sizes()
     classes = {cls for each in module.modules() for cls in type(each).__mro__ if issubclass(cls, torch.nn.Module)}
     classes |= {base for cls in given for base in cls.__mro__ if issubclass(base, torch.nn.Module)}
     own = {cls for cls in classes - layers if is_own(cls)}
     try:
-        with again(0), seeing.watching(own), parameters_on_meta(), sizes:
-            made = construct(seeing.call)
-    except Exception:  # a constructor may ask more of a number than its value
+        with reseeded(0), recorder.watching(own), parameters_on_meta(), sizes:
+            made = construct(recorder.call)
+    except Exception:  # a constructor may reject a number that is not exactly an int or a float
         return None
     named = dict(made.named_modules(remove_duplicate=False))
     put_in_place(made, replaced or {})
-    if not is_alike(made, module) or id(made) not in seeing.of_own:
+    if not is_alike(made, module) or id(made) not in recorder.of_own:
         return None
     tensors = (*made.named_parameters(remove_duplicate=False), *made.named_buffers(remove_duplicate=False))
     return ConstructionCalls(
         named,
-        {path: seeing.given[id(each)] for path, each in named.items() if id(each) in seeing.given},
+        {path: recorder.given[id(each)] for path, each in named.items() if id(each) in recorder.given},
         {name: found for name, tensor in tensors if (found := sizes.of(tensor)) is not None},
-        {place: tuple(found) for place, found in seeing.calls.items()},
-        frozenset(seeing.reached),
-        seeing.of_own[id(made)],
-        seeing.numbers,
-        seeing.owners,
+        {place: tuple(found) for place, found in recorder.calls.items()},
+        frozenset(recorder.reached),
+        recorder.of_own[id(made)],
+        recorder.numbers,
+        recorder.owners,
         written,
-        tuple(each for each in seeing.given_modules if all(each is not held for held in named.values())),
-        {id(each): seeing.of_own[id(each)] for each in named.values() if id(each) in seeing.of_own},
+        tuple(each for each in recorder.given_modules if all(each is not held for held in named.values())),
+        {id(each): recorder.of_own[id(each)] for each in named.values() if id(each) in recorder.of_own},
         replaced or {},
     )
 
 
 def inherits_a_layers_constructor(cls: type) -> bool:
-    """Whether a class of the user's is constructed as the layer of torch's is that it derives from."""
+    """Whether a user's class inherits the constructor of a torch layer."""
     construct = cls.__init__  # type: ignore[misc]
     if not is_own(cls) or not isinstance(construct, FunctionType) or construct is torch.nn.Module.__init__:
         return False
@@ -141,12 +141,12 @@ def inherits_a_layers_constructor(cls: type) -> bool:
 
 
 def is_own(cls: type) -> bool:
-    """Whether a class is the user's, or a library's; not torch's."""
+    """Whether a class is the user's or a library's, not torch's."""
     return cls.__module__.partition(".")[0] not in ("torch", "builtins")
 
 
 @dataclass
-class _Seeing:
+class _CallRecorder:
     layers: frozenset[type]
     written: frozenset[type]
     calls: dict[Place, list[ConstructionCall]] = field(default_factory=lambda: defaultdict(list))
@@ -158,12 +158,12 @@ class _Seeing:
     given_modules: list[torch.nn.Module] = field(default_factory=list)
     _seen: dict[FunctionType, FunctionType | None] = field(default_factory=dict)
     _texts: dict[Place, ast.Call] = field(default_factory=dict)
-    _arguments: GivenArguments = field(default_factory=GivenArguments)
-    _held: list[Any] = field(default_factory=list)  # an id is an object's own only while that lives
+    _arguments: TrackedArguments = field(default_factory=TrackedArguments)
+    _held: list[Any] = field(default_factory=list)  # an id is unique only while its object is alive
 
     @contextmanager
     def watching(self, own: set[type]) -> Iterator[None]:
-        """Within it, calls in the constructors of some classes are seen."""
+        """Record calls in the constructors of these classes, within the context."""
         watched: dict[type, Callable[..., None]] = {}
         for cls in own:
             construct = vars(cls).get("__init__")
@@ -177,14 +177,14 @@ class _Seeing:
             yield
 
     def call(self, called: Call, /, **arguments: Any) -> Any:
-        """Call what makes an argument of the root's."""
+        """Make an argument of the root, and record the calls in it."""
         made = self._watched(called)(**arguments)
         if isinstance(made, torch.nn.Module):
             self.given_modules.append(made)
         return made
 
     def _constructor(self, construct: FunctionType) -> Callable[..., None]:
-        seen = self._with_calls_seen(construct) or construct
+        seen = self._with_calls_intercepted(construct) or construct
         signature = inspect.signature(construct)
 
         def constructor(module: Any, *args: Any, **kwargs: Any) -> None:
@@ -198,25 +198,25 @@ class _Seeing:
         return constructor
 
     def _inherited(self, construct: Callable[..., None]) -> Callable[..., None]:
-        """A layer's constructor, of a class that derives from it: its numbers know which argument they are."""
+        """Wrap an inherited layer constructor, so that its numbers have their arguments as origins."""
         signature = inspect.signature(construct)
 
         def constructor(module: Any, *args: Any, **kwargs: Any) -> None:
             bound = signature.bind(module, *args, **kwargs)
             bound.apply_defaults()
-            given = dict(list(bound.arguments.items())[1:])
+            arguments = dict(list(bound.arguments.items())[1:])
             number = len(self.numbers)
             self.numbers[number] = construct, INHERITED  # type: ignore[assignment]
-            self.of_own.setdefault(id(module), given)
+            self.of_own.setdefault(id(module), arguments)
             self._held.append(module)
-            known = {name: self._arguments.known(value, number, name) for name, value in given.items()}
+            known = {name: self._arguments.known(value, number, name) for name, value in arguments.items()}
             with_true_bools(partial(construct, module), **known)
 
         return constructor
 
-    def _with_calls_seen(self, function: FunctionType) -> FunctionType | None:
+    def _with_calls_intercepted(self, function: FunctionType) -> FunctionType | None:
         if function not in self._seen:
-            self._seen[function] = with_calls_seen(function, partial(self._called, function))
+            self._seen[function] = with_calls_intercepted(function, partial(self._called, function))
             definition = definition_of(function)
             for number, node in enumerate(calls_of(definition) if definition is not None else ()):
                 self._texts[function, number] = node
@@ -245,19 +245,19 @@ class _Seeing:
         return result
 
     def _watched(self, called: Any) -> Callable[..., Any]:
-        """A function of the user's whose calls are seen as well; others as they are."""
+        """Wrap a user's function so that its calls are recorded too; return anything else unchanged."""
         match called:
             case FunctionType() if _is_of_a_package(called):
-                return self._with_calls_seen(called) or called
+                return self._with_calls_intercepted(called) or called
             case MethodType(__func__=FunctionType() as function, __self__=owner) if _is_of_a_package(function):
-                seen = self._with_calls_seen(function)
+                seen = self._with_calls_intercepted(function)
                 return called if seen is None else MethodType(seen, owner)
             case partial(func=FunctionType() as function):
                 return partial(self._watched(function), *called.args, **called.keywords)
         return called  # type: ignore[no-any-return]
 
     def _known(self, node: ast.Call, number: int, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments that remember how the source says them."""
+        """Attach origins to a call's arguments: the source text of each."""
         texts: list[str] = []
         for place, argument in enumerate(node.args):
             if isinstance(argument, ast.Starred):
@@ -277,7 +277,7 @@ class _Seeing:
         )
 
     def _note(self, layer: Any, called: Any, args: Any, kwargs: Any) -> None:
-        """Take note of what a layer of torch's is given: the class that is called, or its constructor."""
+        """Record the arguments of a torch layer, made by a call of its class or of its constructor."""
         of_partial = called if isinstance(called, partial) else partial(called)
         try:
             construct: Any = called.__func__ if isinstance(called, MethodType) else type(layer).__init__
@@ -289,8 +289,9 @@ class _Seeing:
         bound.apply_defaults()
         kinds = bound.signature.parameters
         several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        given = {name: value for name, value in list(bound.arguments.items())[1:] if kinds[name].kind not in several}
-        self.given[id(layer)] = given
+        self.given[id(layer)] = {
+            name: value for name, value in list(bound.arguments.items())[1:] if kinds[name].kind not in several
+        }
 
 
 def _text(node: ast.expr) -> str:
@@ -299,13 +300,13 @@ def _text(node: ast.expr) -> str:
 
 
 def _is_torchs(called: Any) -> bool:
-    """Whether something is a function of torch's, or a method of a tensor's."""
+    """Whether a callable is a function of torch, or a tensor's method."""
     owner = getattr(called, "__module__", None) or type(getattr(called, "__self__", None)).__module__
     return not isinstance(called, type) and owner.partition(".")[0] == "torch"
 
 
 def _is_of_a_package(function: FunctionType) -> bool:
-    """Whether a function is the user's, or an installed library's; not Python's own."""
+    """Whether a function is the user's or an installed library's, not the standard library's."""
     return function.__module__.partition(".")[0] not in sys.stdlib_module_names and is_users(
         function.__code__.co_filename
     )

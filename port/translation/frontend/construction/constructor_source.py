@@ -1,4 +1,4 @@
-"""The source of a constructor, as what is assigned, called and given in it."""
+"""Read a constructor's source: its assignments, calls and their arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 def parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
-    """The parameters of a function, without the object of a method."""
+    """Return the parameters of a function, without ``self`` or ``cls``."""
     try:
         found = dict(inspect.signature(function).parameters)
     except (TypeError, ValueError):
@@ -22,7 +22,7 @@ def parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
 
 
 def assignments(tree: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """What is assigned to what; of a tuple, each part."""
+    """Yield (target, value) of each assignment; tuples are split into their parts."""
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=targets, value=value):
@@ -50,8 +50,7 @@ def _parts(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.ex
 
 
 def with_item(expression: ast.expr, each: str, name: str, place: int) -> ast.expr:
-    """An expression with an item of a parameter, in the place of the variable that is each of them."""
-
+    """Replace a comprehension's variable ``each`` in an expression by ``name[place]``."""
     item = f"{name}[{place}]"
     tree = ast.parse(ast.unparse(expression), mode="eval")
     read = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == each)
@@ -62,18 +61,18 @@ def with_item(expression: ast.expr, each: str, name: str, place: int) -> ast.exp
 
 
 def calls(tree: ast.AST) -> list[ast.Call]:
-    """The calls of a function in the order of the source."""
+    """Return the calls in a tree, in source order."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     return sorted(calls, key=lambda call: (call.lineno, call.col_offset))
 
 
 def last_name(function: ast.expr) -> str:
-    """The name of what is called, without what it is an attribute of."""
+    """Return the last part of a called name: ``Linear`` for ``nn.Linear``."""
     return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
 
 
 def arguments(call: ast.Call, parameters: Mapping[str, inspect.Parameter]) -> Iterator[tuple[str, ast.expr]]:
-    """Which parameter each argument of a call is given to, as far as no star stands before it."""
+    """Yield (parameter name, argument) of a call; positional arguments end at a starred one."""
     positional = [each.name for each in parameters.values() if each.kind <= each.POSITIONAL_OR_KEYWORD]
     for name, argument in zip(positional, call.args, strict=False):
         if isinstance(argument, ast.Starred):
@@ -85,7 +84,7 @@ def arguments(call: ast.Call, parameters: Mapping[str, inspect.Parameter]) -> It
 
 
 def next_init(cls: type, init: Any) -> Any:
-    """The constructor of the next class of those that a class derives from; None where that is torch's plainest."""
+    """Return the constructor after ``init`` in a class's MRO; None if that is torch.nn.Module's or object's."""
     found = [vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base)]
     places = [place for place, each in enumerate(found) if inspect.unwrap(each) is init]
     after = found[places[0] + 1] if places else None
@@ -93,5 +92,5 @@ def next_init(cls: type, init: Any) -> Any:
 
 
 def is_switch(parameter: inspect.Parameter) -> bool:
-    """Whether a parameter is True or False."""
+    """Whether a parameter is a bool, by its default or its annotation."""
     return isinstance(parameter.default, bool) or parameter.annotation in (bool, "bool")

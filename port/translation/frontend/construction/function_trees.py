@@ -1,4 +1,4 @@
-"""The syntax trees of functions, and functions made of such trees whose calls are seen."""
+"""Parse functions to syntax trees, and recompile them so that their calls can be intercepted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CALLED = "__called__"
 
 @lru_cache(512)
 def source_tree(thing: Any) -> ast.Module:
-    """The syntax tree of a function's or a class's source; an empty one where there is none."""
+    """Parse the source of a function or a class; an empty module where there is none."""
     try:
         return ast.parse(textwrap.dedent(inspect.getsource(thing)))
     except (OSError, TypeError, SyntaxError):
@@ -24,7 +24,7 @@ def source_tree(thing: Any) -> ast.Module:
 
 
 def definition_of(function: FunctionType) -> ast.FunctionDef | None:
-    """The definition of a function; None where its source cannot be read, as of a lambda."""
+    """Return a function's definition; None where its source cannot be read, or is a lambda."""
     match source_tree(function).body:
         case [ast.FunctionDef() as made] if made.name == function.__name__:
             return made
@@ -32,7 +32,7 @@ def definition_of(function: FunctionType) -> ast.FunctionDef | None:
 
 
 def calls_of(definition: ast.FunctionDef) -> list[ast.Call]:
-    """The calls in a function's body, each at its number; of ``super()`` alone none is counted."""
+    """Return the calls in a function's body, which are numbered in this order; ``super()`` itself is not counted."""
     return [
         node
         for statement in definition.body
@@ -45,12 +45,12 @@ def _is_super(node: ast.Call) -> bool:
     return isinstance(node.func, ast.Name) and node.func.id == "super"
 
 
-def with_calls_seen(function: FunctionType, called: Callable[..., Any]) -> FunctionType | None:
-    """A function that does the same, and calls nothing by itself.
+def with_calls_intercepted(function: FunctionType, called: Callable[..., Any]) -> FunctionType | None:
+    """Recompile a function so that every call in it goes through ``called``; None where it has no usable source.
 
     Args:
-        function: of the user's.
-        called: is given the number of a call, what is called and its arguments; gives what the call gives.
+        function: the user's function.
+        called: receives the number of a call, the callable and its arguments, and returns the call's result.
     """
     definition = definition_of(function)
     if definition is None:
@@ -80,11 +80,11 @@ def with_calls_seen(function: FunctionType, called: Callable[..., Any]) -> Funct
 
 
 def _compiled(definition: ast.FunctionDef, function: FunctionType) -> CodeType | None:
-    """The code of a definition, in a class of the function's own: names with two underscores are that class's."""
+    """Compile a definition inside a class of the right name, so that names with two underscores are mangled alike."""
     *_, owner, _ = ["", *function.__qualname__.split(".")]
     inside: ast.stmt = definition
     if owner and owner != "<locals>":
-        inside = ast.ClassDef(f"_{owner}", [], [], [definition], [])  # underscores in front do not count
+        inside = ast.ClassDef(f"_{owner}", [], [], [definition], [])  # mangling strips leading underscores
     names = [ast.arg(name) for name in (*function.__code__.co_freevars, _CALLED) if name != "__class__"]
     around = ast.FunctionDef("around", ast.arguments([], names, None, [], [], None, []), [inside], [])
     module = ast.fix_missing_locations(ast.Module([around], []))

@@ -1,4 +1,4 @@
-"""Whether two modules are alike: what each holds, but for the numbers of its weights."""
+"""Compare two modules by everything that they hold, except the values of their weights."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def is_torchs(cls: type) -> bool:
 
 
 def description(root: torch.nn.Module) -> list[Any]:
-    """What two modules share that are alike: the kinds, tensors and attributes of all modules within, and what is tied.
+    """Return a description that is equal for alike modules: classes, tensor shapes, attributes and tied weights.
 
-    What training may change is none of it: the numbers of tensors, whether they want a gradient, the mode. Nor are
-    the device and the kind of floating number.
+    It leaves out what training may change (values of tensors, requires_grad, the mode), and the device and the
+    floating-point dtype.
     """
     owners: dict[int, str] = {}
     found = []
@@ -47,7 +47,7 @@ def description(root: torch.nn.Module) -> list[Any]:
 
 
 def _attributes(held: dict[str, Any]) -> Any:
-    """The public attributes of a module, or of an object."""
+    """Describe the public attributes of a module or another object."""
     return {
         name: described(value)
         for name, value in held.items()
@@ -56,7 +56,7 @@ def _attributes(held: dict[str, Any]) -> Any:
 
 
 def described(value: Any, depth: int = 0) -> Any:
-    """A value as what can be compared: equal for two that are alike, and nothing of the user's is asked for it."""
+    """Convert a value to a form that is equal for alike values, without running the user's code."""
     if depth > _DEPTH:
         return ...
 
@@ -68,7 +68,7 @@ def described(value: Any, depth: int = 0) -> Any:
         return kind, value.name
     for simple in _SIMPLE:
         if isinstance(value, simple):
-            words: Any = simple.__repr__  # by it a number that is none is equal to itself
+            words: Any = simple.__repr__  # under which NaN equals itself
             return kind, words(value)
     if isinstance(value, torch.Tensor):
         return kind, _form(value)
@@ -96,7 +96,7 @@ def described(value: Any, depth: int = 0) -> Any:
 
 
 def _kind(cls: type) -> Any:
-    """A class by its name: one that is made within a function is another each time."""
+    """Identify a class by its name: a class defined inside a function is a new object at every call."""
     made_anew = cls.__module__ == "torch.nn.utils.parametrize"
     return cls.__module__, cls.__qualname__, tuple(map(_kind, cls.__bases__)) if made_anew else ()
 
@@ -108,14 +108,14 @@ def _form(tensor: torch.Tensor) -> Any:
 
 
 def are_tables_the_same(module: torch.nn.Module, construct: Callable[[int], torch.nn.Module]) -> bool:
-    """Whether what a module's constructor computes are the numbers that a module like it holds.
+    """Whether a module holds the tables that its constructor computes, such as sines and cosines.
 
-    It is asked of the tables, as those of sines and cosines, that every construction computes alike. Statistics are
-    none: they start as zeros or ones, and training counts them.
+    A table is a tensor that every construction computes alike. Running statistics are not tables: they start as zeros
+    or ones, and training updates them.
 
     Args:
-        module: the one.
-        construct: makes the other, by numbers drawn from a seed.
+        module: the module.
+        construct: constructs a module like it; its random numbers are drawn from the seed.
     """
     one, other = (dict(_tables(construct(seed))) for seed in (1, 2))
     held = dict(_tables(module))
@@ -139,7 +139,7 @@ def _starts_plainly(table: torch.Tensor) -> bool:
 
 
 def _are_close(held: torch.Tensor, table: torch.Tensor) -> bool:
-    """Whether they are the same, as far as the coarser of two kinds of floating numbers tells."""
+    """Whether two tensors are equal, within 8 machine epsilons of the coarser dtype."""
     if held.shape != table.shape:
         return False
     if not held.is_floating_point() or not table.is_floating_point():
@@ -149,7 +149,7 @@ def _are_close(held: torch.Tensor, table: torch.Tensor) -> bool:
 
 
 def is_plain(value: Any, depth: int = 0) -> bool:
-    """Whether a value can be an argument once more: numbers, words, classes, functions, and what is made of those."""
+    """Whether a value can be passed as an argument again: a number, string, class, function, or container of these."""
 
     def are_plain(values: Any) -> bool:
         return all(is_plain(item, depth + 1) for item in values)
@@ -171,6 +171,6 @@ def is_plain(value: Any, depth: int = 0) -> bool:
 
 
 def held_by(module: torch.nn.Module, name: str) -> Any:
-    """An attribute that lies in a module, `MISSING` otherwise; nothing of the user's is asked for it."""
+    """Look up an attribute of a module without running the user's code; `MISSING` if it has none."""
     value = attribute(module, name)
     return MISSING if isinstance(value, MethodType) else value

@@ -1,4 +1,4 @@
-"""The settings of a model moved to values beside them that the original takes."""
+"""Move a model's settings to neighbouring values that the original accepts."""
 
 from __future__ import annotations
 
@@ -7,58 +7,60 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from port.translation.frontend.construction.settings import Setting, Sized
-from port.translation.frontend.construction.taken_models import resized_lengths, run_once, taken, taken_at
+from port.translation.frontend.construction.accepted_models import accepted, accepted_at, resized_lengths, run_once
+from port.translation.frontend.construction.settings import ConfiguredModel, Setting
 from port.translation.frontend.example_inputs import first_line
 from port.translation.frontend.meta_device import is_on_meta
 from port.translation.frontend.resized_inputs import tensors_of
 
 _SMALL, _LARGE = 8, 64
 _TOGETHER = 6
-"""Values of several settings at once that are tried."""
+"""How many combinations are tried when several settings move at once."""
 
 
-def moved(model: Sized, settings: Iterable[Setting], module: Any) -> Sized:
-    """A model with each of some settings beside where it was, as far as the original takes that.
+def moved(model: ConfiguredModel, settings: Iterable[Setting], module: Any) -> ConfiguredModel:
+    """Move each of these settings in turn, where the original accepts it.
 
     Args:
-        model: as it is.
-        settings: in the order in which they are moved.
+        model: the model at its own settings.
+        settings: the settings, in the order in which they are moved.
         module: the original.
     """
     meta = is_on_meta(module)
     now = model
     for setting in settings:
-        now = next(filter(None, (taken(each, meta) for each in _beside(now, setting))), now)
+        now = next(filter(None, (accepted(each, meta) for each in _neighbouring_models(now, setting))), now)
     return now
 
 
-def moved_alone(model: Sized, setting: Setting, module: Any) -> Iterator[Sized]:
-    """A model with one setting at each value beside where it was that the original takes.
+def moved_alone(model: ConfiguredModel, setting: Setting, module: Any) -> Iterator[ConfiguredModel]:
+    """Yield the model with one setting at each neighbouring value that the original accepts.
 
     Args:
-        model: as it is.
-        setting: that is moved.
+        model: the model at its own settings.
+        setting: the setting to move.
         module: the original.
     """
     meta = is_on_meta(module)
     seen: set[str] = set()
-    for other in _beside(model, setting):
+    for other in _neighbouring_models(model, setting):
         value = repr(other.moved[setting])
-        if value not in seen and taken(other, meta) is not None:
+        if value not in seen and accepted(other, meta) is not None:
             seen.add(value)
             yield other
 
 
-def moved_with_another(model: Sized, setting: Setting, others: Iterable[Setting], module: Any) -> Iterator[Sized]:
-    """A model with a number twice as large, and another that it divides as well: what the two come to stays as it is.
+def moved_with_another(
+    model: ConfiguredModel, setting: Setting, others: Iterable[Setting], module: Any
+) -> Iterator[ConfiguredModel]:
+    """Yield the model with an integer setting doubled together with a multiple of it, so that their ratio is kept.
 
-    Two groups of four heads become four of eight; where one alone moves, there would be one group, or none.
+    Two groups of four heads become four groups of eight; moved alone, the setting would not divide the other one.
 
     Args:
-        model: as it is.
-        setting: that is moved.
-        others: of which one moves along.
+        model: the model at its own settings.
+        setting: the setting to move.
+        others: settings of which one moves along.
         module: the original.
     """
     values, meta = model.settings(), is_on_meta(module)
@@ -66,45 +68,47 @@ def moved_with_another(model: Sized, setting: Setting, others: Iterable[Setting]
     larger = sorted((values[each], each) for each in others if type(values[each]) is int and each != setting)
     for number, other in larger if type(value) is int and value > 1 else ():
         if number > value and not number % value:
-            found = taken_at(model, {other: 2 * number, setting: 2 * value}, meta=meta)
+            found = accepted_at(model, {other: 2 * number, setting: 2 * value}, meta=meta)
             if found is not None:
                 yield found
 
 
-def moved_together(model: Sized, settings: Sequence[Setting], module: Any, drawn: Random) -> Sized | None:
-    """A model with several settings moved at once to values beside them; None where the original takes none of few.
+def moved_together(
+    model: ConfiguredModel, settings: Sequence[Setting], module: Any, drawn: Random
+) -> ConfiguredModel | None:
+    """Move several settings at once to neighbouring values; None where the original accepts none of a few combinations.
 
     Args:
-        model: as it is.
-        settings: that are moved.
+        model: the model at its own settings.
+        settings: the settings to move.
         module: the original.
-        drawn: says where to.
+        drawn: the generator that chooses the combinations.
     """
     meta, values = is_on_meta(module), model.settings()
     choices = list(product(*(_neighbours(values[setting]) for setting in settings)))
     drawn.shuffle(choices)
     for chosen in choices[:_TOGETHER]:
-        found = taken_at(model, dict(zip(settings, chosen, strict=True)), meta=meta)
+        found = accepted_at(model, dict(zip(settings, chosen, strict=True)), meta=meta)
         if found is not None:
             return found
     return None
 
 
-def refusal(model: Sized, setting: Setting, module: Any) -> str:
-    """What the original says of a setting that is moved by itself, ``of 8 it says ValueError: …``; empty if nothing."""
-    says, value = "", None
-    for other in _beside(model, setting):
+def refusal(model: ConfiguredModel, setting: Setting, module: Any) -> str:
+    """Return the original's error with one setting moved, ``at 8 it raises ValueError: …``; empty if there is none."""
+    message, value = "", None
+    for other in _neighbouring_models(model, setting):
         if value not in (None, other.moved[setting]):
             break
         value = other.moved[setting]
         try:
             run_once(other, is_on_meta(module))
-        except Exception as error:  # with inputs of another length as well, that says more
-            says = f"of {value} it says {type(error).__name__}: {first_line(error)}"
-    return says
+        except Exception as error:  # the last error is the most telling: with resized inputs
+            message = f"at {value} it raises {type(error).__name__}: {first_line(error)}"
+    return message
 
 
-def _beside(model: Sized, setting: Setting) -> Iterator[Sized]:
+def _neighbouring_models(model: ConfiguredModel, setting: Setting) -> Iterator[ConfiguredModel]:
     value = model.settings()[setting]
     for other in _neighbours(value):
         there = model.at(setting, other)
@@ -116,9 +120,9 @@ def _beside(model: Sized, setting: Setting) -> Iterator[Sized]:
 def _neighbours(value: Any) -> tuple[Any, ...]:
     if isinstance(value, tuple | list):
         first, *rest = value
-        # The first one may be the length of an input: then those behind it move.
-        behind = ((first, *moves) for moves in zip(*map(_neighbours, rest), strict=False))
-        return tuple(map(type(value), (*zip(*map(_neighbours, value), strict=False), *behind)))
+        # The first number may be the length of an input; then only the following ones can move.
+        following = ((first, *moves) for moves in zip(*map(_neighbours, rest), strict=False))
+        return tuple(map(type(value), (*zip(*map(_neighbours, value), strict=False), *following)))
     if isinstance(value, dict):
         numbers = {key: _neighbours(number) for key, number in value.items() if type(number) in (int, float)}
         moves = zip(*numbers.values(), strict=False)
@@ -126,7 +130,7 @@ def _neighbours(value: Any) -> tuple[Any, ...]:
     if isinstance(value, bool):
         return (not value,)
     if isinstance(value, float):
-        # What is multiplied by 1 nobody writes.
+        # Not 1: a multiplication by 1 is dropped from the source.
         return tuple(other for other in (value / 2, value * 1.5) if other != 1) if value else (0.25,)
     small = (value + 1, 2 * value, value - 1)
     large = (2 * value, value // 2) if value <= _LARGE else (value // 2, 2 * value)
@@ -134,10 +138,10 @@ def _neighbours(value: Any) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(other for other in others if other > 0 and other != value))
 
 
-def resized_axes(model: Sized, other: Sized) -> dict[tuple[int, int], str]:
-    """The axes of the first call's inputs that are longer or shorter at other settings → a setting that is as long.
+def resized_axes(model: ConfiguredModel, other: ConfiguredModel) -> dict[tuple[int, int], str]:
+    """Return the input axes, (tensor, axis), whose length follows a moved setting → that setting's name.
 
-    The tensors are numbered as they come in.
+    Only the first call's inputs are compared; tensors are numbered in order.
     """
     before, found = model.settings(), {}
     arrays = zip(tensors_of(*model.calls[0]), tensors_of(*other.calls[0]), strict=True)

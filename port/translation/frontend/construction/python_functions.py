@@ -1,4 +1,4 @@
-"""Functions of Python's, and of torch's, that would forget where a number comes from, as constructors call them."""
+"""Replacements for functions of Python and torch that would lose a number's origin, for use by constructors."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import torch
 from port.translation.ir.origin_numbers import OriginFloat, OriginInt, origin_of, worked_out
 
 
-class _Remembering(type):
-    """A class that is Python's own to whoever asks, but for what it makes of a number with an origin."""
+class _KeepsOrigin(type):
+    """Metaclass of a stand-in for a built-in class that keeps the origin of a number it converts."""
 
     own: type
 
@@ -41,21 +41,21 @@ class _Remembering(type):
         return getattr(cls.own, name)
 
 
-class _Int(metaclass=_Remembering):
+class _Int(metaclass=_KeepsOrigin):
     own = int
 
 
-class _Float(metaclass=_Remembering):
+class _Float(metaclass=_KeepsOrigin):
     own = float
 
 
-class _Sized(_Remembering):
-    """``torch.Tensor``, whose lengths no mode of torch's sees where it is called."""
+class _Sized(_KeepsOrigin):
+    """Metaclass of a stand-in for ``torch.Tensor``, whose call with lengths no torch function mode sees."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         are_lengths = args and not kwargs and all(isinstance(length, int) for length in args)
         if are_lengths and any(origin_of(length) is not None for length in args):
-            return torch.zeros(*args)  # what is in it is not said
+            return torch.zeros(*args)  # torch.Tensor(…) leaves its values unspecified
         return cls.own(*args, **kwargs)
 
 
@@ -64,7 +64,7 @@ class _Tensor(metaclass=_Sized):
 
 
 class _Torch(ModuleType):
-    """torch, but for that."""
+    """The module torch, with that stand-in for ``Tensor``."""
 
     Tensor = FloatTensor = _Tensor
 
@@ -81,7 +81,7 @@ def _sqrt(number: Any) -> Any:
 
 
 def _of_several(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``max`` or ``min``, which remember of which numbers they chose."""
+    """Wrap ``max`` or ``min`` so that the result remembers all of its operands."""
 
     def chosen(*args: Any, **kwargs: Any) -> Any:
         numbers = args[0] if len(args) == 1 and isinstance(args[0], tuple | list) else args
@@ -96,12 +96,12 @@ _CHOOSING = {function.__name__: _of_several(function) for function in (max, min)
 
 
 @contextmanager
-def remembering(modules: Iterable[ModuleType], note_range: Callable[[int], Any]) -> Iterator[None]:
-    """Within it, the code of some modules calls functions that remember origins.
+def keeping_origins(modules: Iterable[ModuleType], note_range: Callable[[int], Any]) -> Iterator[None]:
+    """Replace functions in some Python modules by ones that keep origins, within the context.
 
     Args:
-        modules: of the user's classes.
-        note_range: is told the length of each ``range(n)`` whose ``n`` has an origin.
+        modules: the modules that define the user's classes.
+        note_range: called with the ``n`` of each ``range(n)`` that has an origin.
     """
 
     def noted_range(*ends: Any) -> range:

@@ -1,4 +1,4 @@
-"""How a module that is there can be constructed: the arguments of its class's constructor, found and borne out."""
+"""Infer the constructor arguments of an existing module, and confirm them by constructing a module like it."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from port.translation.frontend.construction.argument_matching import ArgumentCan
 from port.translation.frontend.construction.constructor_source import is_switch
 from port.translation.frontend.construction.likeness import are_tables_the_same, described, description, is_torchs
 from port.translation.frontend.meta_device import constructed_on_meta
-from port.translation.frontend.python_random import again
+from port.translation.frontend.python_random import reseeded
 from port.translation.frontend.quiet import quiet
 
 _ATTEMPTS, _SECONDS = 64, 10.0
 _FEW = 2**24
 _DEFAULT, _OTHER = 3, 5
-"""What a parameter's default costs, and the other state of a switch."""
+"""Costs of two kinds of candidates: a parameter's default, and a bool's other value."""
 
 
 def constructor_arguments(module: torch.nn.Module) -> inspect.BoundArguments | None:
-    """The arguments with which a module's class makes one like it; None where none are found that do.
+    """Find arguments with which a module's class makes a module like it; None where none are found.
 
-    They are looked for in the module, by what its constructor's source did with them, and borne out: a module that is
-    constructed with them is like it in all but the numbers of its weights.
+    Candidates come from the module's attributes and its constructor's source. They are confirmed by constructing a
+    module that equals the original in everything but the values of its weights.
 
     Args:
-        module: is left as it is. Of torch's own classes none is constructed.
+        module: the module; left unchanged. None is returned for torch's own classes.
     """
     cls = type(module)
     if is_torchs(cls):
@@ -52,16 +52,16 @@ def constructor_arguments(module: torch.nn.Module) -> inspect.BoundArguments | N
     wanted = description(module)
     began = time.monotonic()
     for arguments in islice(_best_first(choices), _ATTEMPTS):
-        given = _bound(signature, arguments)
-        if given is not None and _makes_alike(module, given, wanted):
-            return given
+        bound = _bound(signature, arguments)
+        if bound is not None and _makes_alike(module, bound, wanted):
+            return bound
         if time.monotonic() - began > _SECONDS:
             break
     return None
 
 
 def _choices(signature: inspect.Signature, module: torch.nn.Module) -> dict[str, list[ArgumentCandidate]]:
-    """For each parameter what it may have been, the likeliest first."""
+    """Return the candidates for each parameter, likeliest first."""
     found = Reader().arguments_of(module)
     choices = {}
     for name, parameter in signature.parameters.items():
@@ -82,7 +82,7 @@ def _choices(signature: inspect.Signature, module: torch.nn.Module) -> dict[str,
 
 
 def _best_first(choices: Mapping[str, list[ArgumentCandidate]]) -> Iterator[dict[str, Any]]:
-    """Combinations of candidates, those that cost least first."""
+    """Yield combinations of candidates in order of increasing total cost."""
     names = list(choices)
 
     def cost(places: tuple[int, ...]) -> int:
@@ -101,7 +101,7 @@ def _best_first(choices: Mapping[str, list[ArgumentCandidate]]) -> Iterator[dict
 
 
 def _bound(signature: inspect.Signature, arguments: Mapping[str, Any]) -> inspect.BoundArguments | None:
-    """Arguments of one's own: a constructor may change those that it is given, and a module holds these."""
+    """Bind deep copies of the arguments, since a constructor may change its arguments, and the module holds these."""
     defaults = {name: each.default for name, each in signature.parameters.items()}
     try:
         own = copy.deepcopy({name: each for name, each in arguments.items() if each is not defaults[name]})
@@ -114,37 +114,37 @@ def _bound(signature: inspect.Signature, arguments: Mapping[str, Any]) -> inspec
     return bound
 
 
-def _makes_alike(module: torch.nn.Module, given: inspect.BoundArguments, wanted: Any) -> bool:
+def _makes_alike(module: torch.nn.Module, bound: inspect.BoundArguments, wanted: Any) -> bool:
     cls = type(module)
 
     def construct() -> torch.nn.Module:
-        own = _bound(given.signature, given.arguments)
+        own = _bound(bound.signature, bound.arguments)
         assert own is not None, "a copy can be copied"
         made: torch.nn.Module = cls(*own.args, **own.kwargs)
         return made
 
     ways = [constructed_on_meta(construct)]
     if sum(tensor.numel() for tensor in module.parameters() if not is_lazy(tensor)) < _FEW:
-        ways.append(construct)  # a constructor may look at the numbers that it draws
+        ways.append(construct)  # a constructor may read the numbers that it draws
     for way in ways:
         try:
             with _silence():
                 return description(_drawn(way, 1)) == wanted and are_tables_the_same(module, partial(_drawn, way))
         except RuntimeError:
             continue
-        except (Exception, SystemExit):  # whatever a constructor raises for arguments that it does not know
+        except (Exception, SystemExit):  # a constructor may raise anything for invalid arguments
             return False
     return False
 
 
 def _drawn(construct: Callable[[], torch.nn.Module], seed: int) -> torch.nn.Module:
-    with again(seed):
+    with reseeded(seed):
         return construct()
 
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Within it, nothing is logged."""
+    """Disable all logging within the context."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -1,7 +1,7 @@
-"""Layers that are functions in JAX, and that others took the place of when a model had been constructed.
+"""Detect layers without state, such as activations, that were replaced after a model was constructed.
 
-A builder may put a ReLU in the place of every ReLU6 of the model that it has constructed. Which class makes room for
-which layer is told from both models; a class of which some stayed has not made room.
+A builder may replace every ReLU6 of the model that it has constructed by a ReLU. Comparing the model with a newly
+constructed one shows which class is replaced by which layer. A class must be replaced everywhere to count.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from port.pairs import pairs_of_torch
 from port.pairs.registry import resolve
 
 Replaced = Mapping[type, torch.nn.Module]
-"""A class of layers → the layer that is in the place of each of them."""
+"""A layer class → the layer that replaces every instance of it."""
 
 
 def replaced_functions(made: torch.nn.Module, module: torch.nn.Module) -> Replaced:
-    """The layers that are in the place of others; none where that does not tell both models apart.
+    """Return the replacements that turn one model into the other; empty where replacements alone do not suffice.
 
     Args:
-        made: the model as its class makes it.
+        made: the model as its class constructs it.
         module: the model as it is.
     """
     there = dict(module.named_modules(remove_duplicate=False))
@@ -41,7 +41,7 @@ def replaced_functions(made: torch.nn.Module, module: torch.nn.Module) -> Replac
 
 
 def put_in_place(made: torch.nn.Module, replaced: Replaced) -> None:
-    """Put the layers in the place of those that make room for them."""
+    """Apply the replacements to a model, in place."""
     for owner in list(made.modules()):
         for name, child in owner._modules.items():
             if type(child) in replaced:
@@ -49,6 +49,6 @@ def put_in_place(made: torch.nn.Module, replaced: Replaced) -> None:
 
 
 def _is_function(module: Any) -> bool:
-    """Whether a layer's twin is a function, which holds nothing."""
+    """Whether a layer's twin is a function, without state."""
     pairs = pairs_of_torch(module)
     return bool(pairs) and not isinstance(resolve(pairs[0].flax), type) and not module.state_dict()

@@ -1,4 +1,4 @@
-"""The settings of a model: what its constructor is given, and what is in a configuration of it."""
+"""The settings of a model: the numbers and switches among its constructor's arguments and configurations."""
 
 from __future__ import annotations
 
@@ -13,69 +13,69 @@ from port.translation.frontend.construction.constructed_values import Call, made
 from port.translation.frontend.construction.replaced_functions import Replaced, put_in_place, replaced_functions
 from port.translation.frontend.example_inputs import Given
 from port.translation.frontend.meta_device import constructed_on_meta
-from port.translation.frontend.python_random import again
+from port.translation.frontend.python_random import reseeded
 
 Setting = tuple[str, ...]
-"""An argument's name; behind that of a configuration, the field's, and so on within that."""
+"""An argument's name; for a configuration, followed by the field's name, and so on inward."""
 _DEEPEST = 3
-"""Configurations within configurations that are looked into."""
+"""How deeply nested configurations are followed."""
 
 
 @dataclass(frozen=True)
-class Sized:
+class ConfiguredModel:
     """A model at some settings.
 
     Attributes:
         cls: its class.
-        given: what the constructor is given, by the parameters' names.
-        calls: example calls that it takes: of each the positional arguments, and those by name.
-        moved: the settings that are another's, and their values.
-        replaced: the layers that are put in the place of others when it has been constructed.
+        arguments: its constructor's arguments by name.
+        calls: example calls that it accepts, each as positional and keyword arguments.
+        moved: the settings that differ from the original's, with their values.
+        replaced: class → the layer that replaces it after construction.
     """
 
     cls: type
-    given: Mapping[str, Any]
+    arguments: Mapping[str, Any]
     calls: tuple[Given, ...]
     moved: Mapping[Setting, Any] = field(default_factory=dict)
     replaced: Replaced = field(default_factory=dict)
 
     @property
     def named(self) -> dict[str, Any]:
-        """What is moved, by names: ``heads``, ``config.n_head``."""
+        """The moved settings by dotted names: ``heads``, ``config.n_head``."""
         return {".".join(setting): value for setting, value in self.moved.items()}
 
     def construct(self) -> Any:
-        """A model at these settings."""
-        made = self.as_its_class_makes_it()
+        """Construct the model at these settings, replacements included."""
+        made = self.construct_without_replacements()
         put_in_place(made, self.replaced)
         return made
 
-    def as_its_class_makes_it(self, call: Call | None = None) -> Any:
-        """A model at these settings in which nothing has been replaced.
+    def construct_without_replacements(self, call: Call | None = None) -> Any:
+        """Construct the model at these settings, without replacements.
 
         Args:
-            call: calls what makes the modules and the objects that it is given.
+            call: makes the modules and objects among the arguments; by default a plain call.
         """
-        return self.cls(**made_anew(dict(self.given), call))
+        return self.cls(**made_anew(dict(self.arguments), call))
 
     def settings(self) -> dict[Setting, Any]:
-        """The numbers and switches among what the constructor is given, and in its configurations."""
-        return dict(_settings(self.given))
+        """Return the numbers and switches among the constructor's arguments and in its configurations."""
+        return dict(_settings(self.arguments))
 
-    def at(self, setting: Setting, value: Any) -> Sized:
-        """The same with one setting moved."""
-        return replace(self, given=_with(self.given, setting, value), moved={**self.moved, setting: value})
+    def at(self, setting: Setting, value: Any) -> ConfiguredModel:
+        """Return a copy with one setting moved."""
+        return replace(self, arguments=_with(self.arguments, setting, value), moved={**self.moved, setting: value})
 
 
-def sized(construction: Construction, module: Any, calls: Iterable[Given]) -> Sized | None:
-    """A model as it is given; None where its class makes another with the same arguments."""
+def configured_model(construction: Construction, module: Any, calls: Iterable[Given]) -> ConfiguredModel | None:
+    """Return a module at its own settings; None where its class makes a different model from the same arguments."""
     if "" not in construction.arguments:
         return None
-    found = Sized(type(module), construction.arguments[""], tuple(calls))
+    found = ConfiguredModel(type(module), construction.arguments[""], tuple(calls))
     try:
-        with again(0):
-            made = constructed_on_meta(found.as_its_class_makes_it)()
-    except Exception:  # it reads a file, say
+        with reseeded(0):
+            made = constructed_on_meta(found.construct_without_replacements)()
+    except Exception:  # the constructor may read a file, say
         return None
     found = replace(found, replaced=replaced_functions(made, module))
     put_in_place(made, found.replaced)
@@ -91,7 +91,7 @@ def _settings(held: Mapping[str, Any], before: Setting = ()) -> Iterator[tuple[S
 
 
 def _with(held: Mapping[str, Any], setting: Setting, value: Any) -> dict[str, Any]:
-    """The same with another value; configurations on the way to it are copied."""
+    """Return the arguments with one setting changed; configurations on the way to it are copied."""
     name, *inside = setting
     if inside:
         made = copy.copy(held[name])

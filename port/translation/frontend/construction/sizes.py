@@ -1,4 +1,4 @@
-"""The lengths that tensors are made with, which remember where they come from."""
+"""Record the lengths with which tensors are made, with their origins."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from port.translation.ir.origin_numbers import origin_of
 
 
 class Sizes(TorchFunctionMode):
-    """Sees which lengths tensors are made with: ``torch.zeros(1, n, dim)``, ``x.view(1, 1, n, n)``.
+    """Torch function mode that records the shapes of tensors: ``torch.zeros(1, n, dim)``, ``x.view(1, 1, n, n)``.
 
-    What is worked out of one tensor element by element is as long as that; a parameter is as its tensor.
+    The result of an elementwise operation has its operand's shape, and a parameter that of its tensor.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._found: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = {}
-        self._held: list[Any] = []  # a storage's address is its own only while it lives
+        self._held: list[Any] = []  # a storage's address is unique only while it is alive
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = function(*args, **(kwargs or {}))
@@ -38,7 +38,7 @@ class Sizes(TorchFunctionMode):
         return made
 
     def of(self, tensor: Any) -> tuple[int, ...] | None:
-        """A tensor's lengths, those whose origin is known with it; None where none is."""
+        """Return a tensor's shape, its lengths with their origins where known; None where none is."""
         return self._found.get(storage_of(tensor))
 
     def _sizes(self, made: Any, arguments: Any) -> tuple[int, ...] | None:
@@ -59,7 +59,7 @@ class Sizes(TorchFunctionMode):
 
 
 def storage_of(tensor: Any) -> tuple[int, tuple[int, ...]]:
-    """What a tensor is known by: where its numbers lie, and its shape."""
+    """Return a key for a tensor: the identity of its storage, and its shape."""
     try:
         return tensor.untyped_storage()._cdata, tuple(tensor.shape)
     except (NotImplementedError, RuntimeError):  # a sparse tensor, or one of an unusual kind

@@ -1,4 +1,4 @@
-"""Tables that constructors work out of numbers: ``1 / base ** (torch.arange(0, dim, 2) / dim)``."""
+"""Record how constructors compute tables: ``1 / base ** (torch.arange(0, dim, 2) / dim)``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from port.translation.frontend.construction.sizes import storage_of
 from port.translation.ir.origin_numbers import origin_of
 
 _SAME = ("clone", "contiguous", "detach", "float", "double", "to", "type", "type_as", "requires_grad_")
-"""What leaves the numbers as they are, but for their precision."""
+"""Functions that keep a tensor's values, up to precision."""
 _BINARY = {
     **{name: name for name in ("add", "sub", "mul", "div", "pow", "floor_divide")},
     "__add__": "add",
@@ -40,11 +40,11 @@ _UNARY = ("exp", "log", "log2", "sin", "cos", "sqrt", "rsqrt", "reciprocal", "ne
 
 @dataclass(frozen=True)
 class TableFormula:
-    """How a table is worked out.
+    """The formula of a table.
 
     Attributes:
-        operator: torch's name of it.
-        operands: numbers, which may know where they come from, and other tables.
+        operator: torch's name of the operator.
+        operands: numbers, with their origins if known, and other tables.
     """
 
     operator: str
@@ -52,7 +52,7 @@ class TableFormula:
 
     @property
     def is_open(self) -> bool:
-        """Whether a number in it knows where it comes from."""
+        """Whether a number in the formula has an origin."""
         return any(
             operand.is_open if isinstance(operand, TableFormula) else origin_of(operand) is not None
             for operand in self.operands
@@ -60,12 +60,12 @@ class TableFormula:
 
 
 class TableFormulas(TorchFunctionMode):
-    """Sees how tables are worked out, element by element, of counts and of numbers."""
+    """Torch function mode that records how tensors are computed elementwise from ``arange`` and numbers."""
 
     def __init__(self) -> None:
         super().__init__()
         self._found: dict[Any, TableFormula] = {}
-        self._held: list[Any] = []  # a storage's address is its own only while it lives
+        self._held: list[Any] = []  # a storage's address is unique only while it is alive
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = function(*args, **(kwargs or {}))
@@ -76,13 +76,13 @@ class TableFormulas(TorchFunctionMode):
                 self._found[storage_of(made)] = found
                 self._held.append(made)
             elif any(made is argument for argument in args):
-                self._found.pop(storage_of(made), None)  # written into
+                self._found.pop(storage_of(made), None)  # written in place
         elif name == "__setitem__":
             self._found.pop(storage_of(args[0]), None)
         return made
 
     def of(self, tensor: Any) -> TableFormula | None:
-        """How a tensor was worked out; None where that is not known."""
+        """Return a tensor's formula; None where it is unknown."""
         return self._found.get(storage_of(tensor))
 
     def _formula(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TableFormula | None:

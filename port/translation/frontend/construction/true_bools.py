@@ -1,4 +1,4 @@
-"""Constructors of torch's that ask whether a switch is a bool, which nothing that remembers its origin can be."""
+"""Call torch constructors that insist on real bools, which numbers with origins cannot be."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from port.translation.ir.origin_numbers import OriginBool
 
 
 def with_true_bools(construct: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """What a constructor makes; given bools in the place of switches that remember their origins if it asks for them.
+    """Call a constructor; if it raises TypeError, call it again with plain bools in place of bools with origins.
 
-    What it holds of them then, by their names, remembers its origin again.
+    Attributes of the result with an argument's name and value then get the origin back.
     """
     state = torch.random.get_rng_state()
     try:
@@ -21,7 +21,7 @@ def with_true_bools(construct: Callable[..., Any], /, *args: Any, **kwargs: Any)
     except TypeError:
         if not any(isinstance(value, OriginBool) for value in (*args, *kwargs.values())):
             raise
-    torch.random.set_rng_state(state)  # what it drew is drawn again
+    torch.random.set_rng_state(state)  # so that the second call draws the same numbers
     made = construct(*map(_true, args), **{name: _true(value) for name, value in kwargs.items()})
     held = getattr(made, "__dict__", {})
     for name, value in kwargs.items():

@@ -1,1 +1,1 @@
-"""Where the numbers of a captured run come from: literals, attributes, lengths, and what is worked out of those."""
+"""Find the origins of the numbers in a captured run: literals, attributes, lengths, and arithmetic on them."""

@@ -1,4 +1,4 @@
-"""Where the numbers among an operator's arguments, or a module's, come from: noted down while they are called."""
+"""Record the origins of numeric arguments of operators and modules, while they are called."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch.fx.proxy import TracerBase
 
+from port.translation.frontend.origins.arithmetic import is_number
 from port.translation.frontend.origins.composite_numbers import NotedOperation
+from port.translation.frontend.origins.enclosing_loops import enclosing_loop_counts
 from port.translation.frontend.origins.number_origins import NumberOrigins
 from port.translation.frontend.origins.operator_arguments import name_of, operator_arguments
 from port.translation.frontend.origins.resolved import Resolved
-from port.translation.frontend.origins.rounds_around import rounds_around
-from port.translation.frontend.origins.worked_out import is_number
 from port.translation.frontend.source_locations import is_users
 from port.translation.ir.number import KnownNumber, Numbers, Path, each_number, is_same
 from port.translation.ir.origin import DefaultOf
@@ -27,17 +27,17 @@ from port.translation.ir.origin import DefaultOf
 _MARK = re.compile(r'File "<numbers>", line (\d+), in numbers')
 _LINE = re.compile(r'File "([^<"][^"]*)", line (\d+), in')
 _SCATTERED = {"slice_scatter": "slice", "select_scatter": "select"}
-"""What becomes of a view that is written into → what made the view."""
+"""Operators that write into a view → the operator that makes the view."""
 _TORCH = FilePath(torch.__file__).parent
 _WRITTEN = ("nn", "functional.py", "_tensor.py")
-"""What of torch is written as a user's own code is: it calls operators."""
+"""Parts of torch whose Python code calls operators, as user code does."""
 
 
 class ArgumentOrigins:
     """The origins of the numbers of one capture.
 
     Args:
-        root: the module that is captured.
+        root: the captured module.
     """
 
     def __init__(self, root: torch.nn.Module) -> None:
@@ -46,9 +46,9 @@ class ArgumentOrigins:
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Within it, each node that torch.fx makes of an operator is noted with its numbers.
+        """Record the numbers of every operator node that torch.fx creates, within the context.
 
-        Which note is a node's stands in its stack trace, as this is what survives when torch traces a program anew.
+        The record's number is stored in the node's stack trace, which survives when torch retraces the program.
         """
         before = TracerBase.create_node
 
@@ -70,65 +70,65 @@ class ArgumentOrigins:
             TracerBase.create_node = before  # type: ignore[method-assign]
 
     def of_node(self, node: torch.fx.Node, arguments: Mapping[str, Any]) -> Numbers:
-        """The origins of the numbers that a node has as arguments, by the schema's names."""
+        """Return the origins of a node's numeric arguments, by the schema's names."""
         found = _MARK.search(_trace_of(node))
         if not isinstance(node.target, torch._ops.OpOverload):
             return {}
         operator, there = name_of(node.target), dict(each_number(dict(arguments)))
         made = None if found is None else self._noted[int(found[1])]
         if made is None or (made.operator != operator and made.is_view):
-            made = self._view_made_anew(node, operator, there) or made
+            made = self._original_view(node, operator, there) or made
         numbers = {} if made is None else made.of_part(_SCATTERED.get(operator, operator), arguments)
         return {path: number for path, number in numbers.items() if is_same(there.get(path), number.value)}
 
-    def _view_made_anew(self, node: torch.fx.Node, operator: str, there: Mapping[Path, Any]) -> NotedOperation | None:
-        """The view that a node makes anew, or writes into: torch does so where what it is of was written into.
+    def _original_view(self, node: torch.fx.Node, operator: str, there: Mapping[Path, Any]) -> NotedOperation | None:
+        """Find the recorded view that a node recreates, or writes into; torch does so after a write to the view's base.
 
-        The same view, with the same numbers, was made before: on the same line, where it is one that is written into;
-        or else before what reads it, which the node is told to be of.
+        The recorded view has the same numbers. It is on the same line if it is written into; otherwise it comes before
+        its reader, whose stack trace the node has.
 
         Args:
-            node: of the program without writes in place.
-            operator: what it calls.
-            there: the numbers that it is given.
+            node: a node of the functional program.
+            operator: the operator that it calls.
+            there: its numeric arguments.
         """
         wanted, line = _SCATTERED.get(operator, operator), _line_of(_trace_of(node))
-        is_told = _MARK.search(_trace_of(node)) is not None
-        behind = node
-        while behind.op != "root" and _MARK.search(_trace_of(behind)) is None:
-            behind = behind.next
-        mark = _MARK.search(_trace_of(behind))
+        has_mark = _MARK.search(_trace_of(node)) is not None
+        marked = node
+        while marked.op != "root" and _MARK.search(_trace_of(marked)) is None:
+            marked = marked.next
+        mark = _MARK.search(_trace_of(marked))
         known = self._noted if mark is None else self._noted[: int(mark[1])]
         alike = (each for each in reversed(known) if each.operator == wanted and each.is_view and each.has(there))
-        if not is_told or operator in _SCATTERED:
+        if not has_mark or operator in _SCATTERED:
             alike = (each for each in alike if each.line == line)
         return next(alike, None)
 
     def of_layer(self, frame: FrameType, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Numbers:
-        """The origins of the numbers that a layer is called with, and of the rounds of the loops around.
+        """Return the origins of a layer's numeric arguments, and of the iteration counts of enclosing loops.
 
         Args:
-            frame: of the function that stands for its ``forward``, which takes ``*args`` and ``**kwargs``.
-            args: positional arguments, by whose numbers they are found.
-            kwargs: those by name.
+            frame: the frame of the function that replaces ``forward``, which takes ``*args`` and ``**kwargs``.
+            args: positional arguments; their positions are the keys.
+            kwargs: keyword arguments.
         """
         return {**self._of_call(frame, {**dict(enumerate(args)), **kwargs}, ()), **self._of_rounds(frame)}
 
     def of_forward(
         self, frame: FrameType, names: Sequence[str], function: str, arguments: Mapping[str, Any]
     ) -> Numbers:
-        """The origins of the numbers that a module's ``forward`` is called with, and of the rounds of the loops around.
+        """Return the origins of numeric arguments of ``forward``, and of the iteration counts of enclosing loops.
 
         Args:
-            frame: of the function that stands for it, which takes ``*args`` and ``**kwargs``.
-            names: of its positional parameters.
-            function: what it is called: a number that no call gives is a default of its.
-            arguments: by the parameters' names, defaults among them.
+            frame: the frame of the function that replaces ``forward``, which takes ``*args`` and ``**kwargs``.
+            names: the names of its positional parameters.
+            function: its qualified name; a number that the call does not pass is one of its defaults.
+            arguments: all arguments by name, defaults included.
         """
         return {**self._of_call(frame, arguments, names, function), **self._of_rounds(frame)}
 
     def _of_rounds(self, frame: FrameType) -> Numbers:
-        return self._safely(lambda: rounds_around(frame, self._origins))
+        return self._safely(lambda: enclosing_loop_counts(frame, self._origins))
 
     def _of_call(
         self, frame: FrameType, arguments: Mapping[Any, Any], names: Sequence[str], function: str = ""
@@ -137,10 +137,10 @@ class ArgumentOrigins:
             return {}
 
         def found() -> Iterator[tuple[Path, KnownNumber]]:
-            given = self._origins.parameters.of(frame)
-            if "args" not in given or "kwargs" not in given:
+            passed = self._origins.parameters.of(frame)
+            if "args" not in passed or "kwargs" not in passed:
                 return
-            positional, named = given["args"]().each_item() or (), given["kwargs"]().each_named() or {}
+            positional, named = passed["args"]().each_item() or (), passed["kwargs"]().each_named() or {}
             keys: Sequence[Any] = names if function else range(len(positional))
             known = {**dict(zip(keys, positional, strict=False)), **named}
             for name, value in arguments.items():
@@ -165,9 +165,9 @@ class ArgumentOrigins:
         return self._safely(lambda: dict(found()))
 
     def _safely(self, find: Callable[[], dict[Path, KnownNumber]]) -> dict[Path, KnownNumber]:
-        """What is found, or nothing: a number without an origin is translated all the same."""
+        """Run a search, and return nothing if it fails: a number without an origin can still be translated."""
         try:
-            with torch._C.DisableTorchFunction():  # of a tensor nothing but its shape is asked, which no graph has
+            with torch._C.DisableTorchFunction():  # reading a tensor's shape must not add a node to the graph
                 found = find()
                 if self._origins.has_given_up:
                     self._origins.forget()
@@ -186,12 +186,12 @@ def _trace_of(node: torch.fx.Node) -> str:
 
 
 def _line_of(trace: str) -> tuple[str, str]:
-    """The innermost line of the user's in a stack trace: the file, and the number as text."""
+    """Return the innermost user line in a stack trace: the file, and the line number as text."""
     return next((line for line in reversed(_LINE.findall(trace)) if is_users(line[0])), ("", ""))
 
 
 def numbers_in(value: Any, found: Resolved, path: Path) -> Iterator[tuple[Path, KnownNumber]]:
-    """The numbers in what was given, with their origins, where what is known of the expression gives the same."""
+    """Yield the numbers in an argument with their origins, where the resolved expression has the same value."""
     if is_number(value):
         if found.origin is not None and is_same(found.value, value):
             yield path, KnownNumber(value, found.origin)
@@ -208,13 +208,13 @@ def numbers_in(value: Any, found: Resolved, path: Path) -> Iterator[tuple[Path, 
 
 
 def _by_schema(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    given = dict(zip((argument.name for argument in target._schema.arguments), args, strict=False))
+    positional = dict(zip((argument.name for argument in target._schema.arguments), args, strict=False))
     defaults = {each.name: each.default_value for each in target._schema.arguments if each.has_default_value()}
-    return {**defaults, **given, **kwargs}
+    return {**defaults, **positional, **kwargs}
 
 
 def _caller(frame: FrameType) -> FrameType | None:
-    """The innermost frame of code that calls operators: the user's, or what of torch is written like it."""
+    """Return the innermost frame of code that calls operators: the user's, or torch's own Python code."""
     here: FrameType | None = frame
     while here is not None and not _calls_operators(here.f_code.co_filename):
         here = here.f_back

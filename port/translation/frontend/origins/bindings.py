@@ -1,4 +1,4 @@
-"""What a name was last given before a point in a function: reaching definitions of simple assignments."""
+"""Reaching definitions: which simple assignment gave a variable its value at a point in a function."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from port.translation.frontend.origins.executing import SCOPES, SourceFile
 
 @dataclass(frozen=True)
 class ParameterBinding:
-    """The function was called with it."""
+    """The variable is a parameter."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class AssignedBinding:
-    """A statement gives it.
+    """A statement assigns the variable.
 
     Attributes:
-        value: of the statement.
-        items: the way from the value to what the name is given: ``a, (b, c) = …`` gives ``c`` by ``(1, 1)``.
+        value: the expression on the right-hand side.
+        items: indices from the value to the variable: ``(1, 1)`` for ``c`` in ``a, (b, c) = …``.
         statement: the assignment.
     """
 
@@ -34,14 +34,14 @@ class AssignedBinding:
 
 @dataclass(frozen=True)
 class AugmentedBinding:
-    """A statement works it out from what it was before: ``n //= 2``."""
+    """A statement updates the variable: ``n //= 2``."""
 
     statement: ast.AugAssign
 
 
 @dataclass(frozen=True)
 class ItemBinding:
-    """A statement gives an item of what it was before another value: ``shift[0] = 0``."""
+    """A statement assigns an item of the variable's value: ``shift[0] = 0``."""
 
     statement: ast.Assign
     key: ast.expr
@@ -49,7 +49,7 @@ class ItemBinding:
 
 @dataclass(frozen=True)
 class LoopBinding:
-    """A loop gives it, in each of its rounds another: ``for window in windows``."""
+    """A loop assigns the variable in each iteration: ``for window in windows``."""
 
     statement: ast.For
 
@@ -57,18 +57,18 @@ class LoopBinding:
 Binding: TypeAlias = ParameterBinding | AssignedBinding | AugmentedBinding | ItemBinding | LoopBinding
 
 Decide: TypeAlias = Callable[[ast.expr, ast.stmt], bool | None]
-"""Whether the condition of a statement held; None where it is not known."""
+"""Returns whether the condition of a statement held; None where it is not known."""
 
 
 class _Unclear(Exception):
-    """More than one statement may have given it, or one that is no simple assignment."""
+    """Raised where several statements may have assigned the variable, or one that is not a simple assignment."""
 
 
 class Bindings:
-    """The bindings of one function's names.
+    """The bindings of the variables of one function.
 
     Args:
-        file: that it stands in.
+        file: the file that contains it.
         scope: the function.
     """
 
@@ -80,12 +80,12 @@ class Bindings:
         self._shared = [node for node in ast.walk(scope) if isinstance(node, ast.Global | ast.Nonlocal)]
 
     def before(self, name: str, node: ast.AST, decide: Decide) -> Binding | None:
-        """What gave a name the value that it has at a node; None where that is not certain.
+        """Return the binding that reaches a node; None where it is uncertain.
 
         Args:
-            name: of a variable of the function's own.
-            node: within the function.
-            decide: is asked about conditions behind which the name was given another value.
+            name: a local variable of the function.
+            node: a node within the function.
+            decide: decides conditions whose branches assign the variable.
         """
         if (name, node) in self._known:
             return self._known[name, node]
@@ -100,7 +100,7 @@ class Bindings:
             found = None if self._is_shared(name, node) else self._before(name, node, asking)
         except _Unclear:
             found = None
-        if not asked:  # it is so in every run
+        if not asked:  # the result holds for every run
             self._known[name, node] = found
         return found
 
@@ -109,7 +109,7 @@ class Bindings:
         if not isinstance(here, ast.For | ast.While | ast.If | ast.With | ast.Try) and self._walrus(here, name):
             raise _Unclear
         if isinstance(here, ast.While) and name in self.bound(here):
-            raise _Unclear  # the condition is asked again behind each round
+            raise _Unclear  # the condition is evaluated again after each iteration
         while True:
             parent = self.file.parents[here]
             found = self._last(name, _block_before(parent, here), decide)
@@ -125,7 +125,7 @@ class Bindings:
             here = parent
 
     def _is_shared(self, name: str, node: ast.AST) -> bool:
-        """Whether a function within may have given the name another value: one that is there by then."""
+        """Whether a nested function, defined before this node runs, may have assigned the variable."""
         for statement in self._shared:
             if name not in statement.names:
                 continue
@@ -142,7 +142,7 @@ class Bindings:
             yield node
 
     def _check_header(self, parent: ast.AST, name: str) -> None:
-        """A statement around a point may give the name too, before the point or in the round before."""
+        """Raise where the header of an enclosing statement, or an earlier iteration, may assign the variable."""
         if isinstance(parent, ast.If):
             if self._walrus(parent.test, name):
                 raise _Unclear
@@ -153,30 +153,30 @@ class Bindings:
             raise _Unclear
 
     def _is_of_the_round(self, parent: ast.AST, here: ast.AST, name: str) -> TypeGuard[ast.For]:
-        """Whether a loop around a point gives the name what it has there, and nothing within gives it another."""
+        """Whether the variable is the target of an enclosing loop, and not assigned in its body."""
         match parent:
-            case ast.For(ast.Name(given), body=body) if given == name and here in body:
+            case ast.For(ast.Name(target), body=body) if target == name and here in body:
                 return not any(name in self.bound(statement) for statement in body)
         return False
 
     def _parameter(self, name: str) -> Binding:
-        given = getattr(self.scope, "args", None)
-        if isinstance(given, ast.arguments):
-            several = (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg)
-            if name in {each.arg for each in several if each is not None}:
+        arguments = getattr(self.scope, "args", None)
+        if isinstance(arguments, ast.arguments):
+            plain = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+            if name in {each.arg for each in (*plain, arguments.vararg, arguments.kwarg) if each is not None}:
                 return ParameterBinding(name)
         raise _Unclear
 
     def _last(self, name: str, block: Sequence[ast.stmt], decide: Decide) -> Binding | None:
-        """What the statements of a block give a name; None where they leave it."""
+        """Return the last binding of a name in a block; None where the block does not assign it."""
         for statement in reversed(block):
             if name in self.bound(statement):
-                found = self._given(name, statement, decide)
+                found = self._binding(name, statement, decide)
                 if found is not None:
                     return found
         return None
 
-    def _given(self, name: str, statement: ast.stmt, decide: Decide) -> Binding | None:
+    def _binding(self, name: str, statement: ast.stmt, decide: Decide) -> Binding | None:
         match statement:
             case ast.Assign([ast.Subscript(ast.Name(), key)]) if not isinstance(key, ast.Slice):
                 if not self._walrus(statement, name):
@@ -200,27 +200,27 @@ class Bindings:
     def _statement(self, node: ast.AST, name: str) -> ast.stmt:
         while not isinstance(node, ast.stmt):
             targets = [each.target for each in getattr(node, "generators", ())]
-            # From Python 3.12 on, a comprehension's variable is found in the frame of the function.
+            # From Python 3.12 on, a comprehension's variables are in the frame of the function.
             if node is self.scope or any(name in self.bound(target) for target in targets):
                 raise _Unclear
             node = self.file.parents[node]
         return node
 
     def _walrus(self, node: ast.AST, name: str) -> bool:
-        """Whether a name is given a value within an expression."""
+        """Whether a walrus operator within a node assigns a name."""
         if name not in self._within:
             return False
         return any(isinstance(inner, ast.NamedExpr) and inner.target.id == name for inner in ast.walk(node))
 
     def bound(self, node: ast.AST) -> frozenset[str]:
-        """`bound_names`, worked out once."""
+        """Return `bound_names`, cached."""
         if node not in self._names:
             self._names[node] = bound_names(node)
         return self._names[node]
 
 
 def _block_before(parent: ast.AST, here: ast.AST) -> Sequence[ast.stmt]:
-    """The statements that stand before another one in its own block."""
+    """Return the statements before another one in its own block."""
     for name in ("body", "orelse", "finalbody"):
         block = getattr(parent, name, None)
         if isinstance(block, list) and here in block:
@@ -229,7 +229,7 @@ def _block_before(parent: ast.AST, here: ast.AST) -> Sequence[ast.stmt]:
 
 
 def _ways(target: ast.expr, name: str) -> Iterator[tuple[int, ...]]:
-    """The ways to a name in what is assigned to."""
+    """Yield the index paths to a name in an assignment's target."""
     match target:
         case ast.Name(found) if found == name:
             yield ()
@@ -239,14 +239,14 @@ def _ways(target: ast.expr, name: str) -> Iterator[tuple[int, ...]]:
                 if isinstance(item, ast.Starred):
                     if any(True for _ in _ways(item.value, name)):
                         raise _Unclear
-                    counted_from = len(items)  # what follows is counted from the end
+                    counted_from = len(items)  # later items are counted from the end
                     continue
                 for way in _ways(item, name):
                     yield (place - counted_from, *way)
 
 
 def bound_names(node: ast.AST) -> frozenset[str]:
-    """The names that a statement, and what stands in it, may give a value to."""
+    """Return the names that a statement may assign, nested statements included."""
     return frozenset(_bound(node))
 
 
@@ -255,10 +255,10 @@ def _bound(node: ast.AST) -> Iterator[str]:
         case ast.Name(name, ast.Store() | ast.Del()):
             yield name
         case ast.Subscript(ast.Name(name), _, ast.Store() | ast.Del()):
-            yield name  # what it holds is another from here on
+            yield name  # its value changes here
         case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
             yield name
-            return  # what is inside has variables of its own
+            return  # its body is another scope
         case ast.Import(names) | ast.ImportFrom(names=names):
             yield from (each.asname or each.name.partition(".")[0] for each in names)
         case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
@@ -266,7 +266,7 @@ def _bound(node: ast.AST) -> Iterator[str]:
         case ast.MatchMapping(rest=str(name)):
             yield name
     if isinstance(node, SCOPES):
-        # A walrus in a comprehension gives the function's variable.
+        # A walrus in a comprehension assigns the function's variable.
         yield from (inner.target.id for inner in ast.walk(node) if isinstance(inner, ast.NamedExpr))  # type: ignore
         return
     for child in ast.iter_child_nodes(node):

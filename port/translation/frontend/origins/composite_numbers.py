@@ -1,4 +1,4 @@
-"""Which numbers of a composite operator are still those of the operators that it becomes."""
+"""Carry the numbers of a composite operator over to the operators that it is decomposed into."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from port.translation.ir.origin import DefaultOf
 from port.translation.ir.origin_numbers import plain
 
 _VIEWS = ("view", "_unsafe_view")
-"""What operators become that give a tensor another shape."""
+"""The operators that reshaping operators are decomposed into."""
 _OF_THE_SAME = (*_VIEWS, "expand", "permute", "select", "slice", "squeeze", "transpose", "unsqueeze")
-"""Operators whose results share the elements of what they are given."""
+"""Operators whose results are views of their operand."""
 
 
 class NotedOperation:
-    """What is noted of a call of an operator.
+    """A recorded call of an operator.
 
     Args:
-        operator: its name: ``reshape``.
-        arguments: by the schema's names.
-        numbers: those among them whose origin is known.
-        line: where it is called: the file, and the number of the line as text.
+        operator: the operator's name: ``reshape``.
+        arguments: its arguments, by the schema's names.
+        numbers: the numbers among them whose origin is known.
+        line: where it is called: the file, and the line number as text.
 
     Attributes:
-        is_view: whether its result shares the elements of what it is given.
+        is_view: whether its result is a view of its operand.
     """
 
     def __init__(
@@ -37,37 +37,37 @@ class NotedOperation:
     ) -> None:
         self.operator, self._numbers, self.line = operator.removesuffix("_"), dict(numbers), line
         self.is_view = self.operator in _OF_THE_SAME
-        self._given = dict(each_number(dict(arguments)))
+        self._passed = dict(each_number(dict(arguments)))
         sizes = arguments.get("sizes")
         self._count = len(sizes) if isinstance(sizes, list | tuple) else 0
 
     def has(self, numbers: Mapping[Path, Any]) -> bool:
-        """Whether it is given just these numbers."""
-        return self._given.keys() == numbers.keys() and all(
-            is_same(plain(self._given[path]), plain(number)) for path, number in numbers.items()
+        """Whether its numeric arguments are exactly these."""
+        return self._passed.keys() == numbers.keys() and all(
+            is_same(plain(self._passed[path]), plain(number)) for path, number in numbers.items()
         )
 
     def of_part(self, operator: str, arguments: Mapping[str, Any]) -> dict[Path, KnownNumber]:
-        """The numbers of the operator itself, or of one that it has become.
+        """Return the numbers of the operator itself, or of one that it was decomposed into.
 
         Args:
-            operator: the name of the one that is there now.
-            arguments: of that one.
+            operator: the name of the operator that is in the graph now.
+            arguments: that operator's arguments.
         """
         if operator.removesuffix("_") == self.operator:
             return self._numbers
-        # A default of the one is none of the other's.
-        given = {path: number for path, number in self._numbers.items() if not isinstance(number.origin, DefaultOf)}
+        # A default of one operator is not a default of the other.
+        passed = {path: number for path, number in self._numbers.items() if not isinstance(number.origin, DefaultOf)}
         if operator not in _VIEWS:
-            return given
+            return passed
         if self.operator == "reshape":
-            return {("size", *path[1:]): number for path, number in given.items() if path[0] == "shape"}
-        return self._unflattened(given, len(arguments["size"])) if self.operator == "unflatten" else {}
+            return {("size", *path[1:]): number for path, number in passed.items() if path[0] == "shape"}
+        return self._unflattened(passed, len(arguments["size"])) if self.operator == "unflatten" else {}
 
-    def _unflattened(self, given: Mapping[Path, KnownNumber], rank: int) -> dict[Path, KnownNumber]:
-        """Of ``unflatten``, whose lengths stand in the place of one, with those of the other axes around them."""
-        if ("dim",) not in given:
+    def _unflattened(self, passed: Mapping[Path, KnownNumber], rank: int) -> dict[Path, KnownNumber]:
+        """Map the lengths of ``unflatten``, which replace one axis, to a ``view``'s full list of lengths."""
+        if ("dim",) not in passed:
             return {}
-        axis = int(given["dim",].value)
+        axis = int(passed["dim",].value)
         first = axis if axis >= 0 else rank - self._count + 1 + axis
-        return {("size", first + int(path[1])): number for path, number in given.items() if path[0] == "sizes"}
+        return {("size", first + int(path[1])): number for path, number in passed.items() if path[0] == "sizes"}

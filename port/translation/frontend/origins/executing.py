@@ -1,4 +1,4 @@
-"""Which expression of the user's source a frame is carrying out."""
+"""Find the expression of the user's source that a frame is executing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from types import CodeType, FrameType
 
 Span = tuple[int | None, int | None, int | None, int | None]
-"""Of an expression: its first and last line, its first and last column."""
+"""An expression's first and last line, and first and last column."""
 
 SCOPES = (
     ast.FunctionDef,
@@ -20,7 +20,7 @@ SCOPES = (
     ast.DictComp,
     ast.GeneratorExp,
 )
-"""What has variables of its own."""
+"""Nodes that have their own scope of variables."""
 
 _UNNAMED = {
     ast.Lambda: "<lambda>",
@@ -36,8 +36,8 @@ class SourceFile:
     """A file's syntax tree.
 
     Attributes:
-        name: of the file.
-        tree: of all of it.
+        name: the file's name.
+        tree: its syntax tree.
     """
 
     name: str
@@ -45,25 +45,25 @@ class SourceFile:
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
-        """What each node stands in."""
+        """Each node's parent."""
         return {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
 
     @cached_property
     def spans(self) -> dict[Span, ast.AST]:
-        """The innermost node at each place."""
+        """Span → the innermost node with that span."""
         found: dict[Span, ast.AST] = {}
         for node in ast.walk(self.tree):  # from the outside in
             if isinstance(node, ast.expr | ast.AugAssign):
                 found[node.lineno, node.end_lineno, node.col_offset, node.end_col_offset] = node
             match node:
-                # Of a method that is called on a line of its own, the call begins at the name.
+                # For a chained method call on its own line, the call's span begins at the name.
                 case ast.Call(ast.Attribute(attr=name) as method) if node.lineno != method.end_lineno:
                     begins = (method.end_col_offset or 0) - len(name)
                     found[method.end_lineno, node.end_lineno, begins, node.end_col_offset] = node
         return found
 
     def scope_of(self, node: ast.AST, name: str) -> ast.AST | None:
-        """The innermost function, or comprehension, of a code's name that a node stands in."""
+        """Return the innermost enclosing function or comprehension with a code object's name; None if there is none."""
         here: ast.AST | None = node
         while here is not None:
             if isinstance(here, SCOPES) and _name_of(here) == name:
@@ -76,12 +76,12 @@ class SourceFile:
 
 @dataclass(frozen=True, eq=False)
 class Executing:
-    """What a frame is carrying out.
+    """The expression that a frame is executing.
 
     Attributes:
-        frame: that is not over.
-        file: that its code stands in.
-        scope: the function, or the comprehension, that the code is of.
+        frame: a frame that has not returned.
+        file: the file with its code.
+        scope: the function or comprehension of its code.
         node: the expression.
     """
 
@@ -93,20 +93,18 @@ class Executing:
 
 @dataclass(frozen=True, eq=False)
 class ProgramPoint:
-    """Where an expression stands: in a frame, at a node that was carried out before, or is now."""
+    """A position in a running function: a node that was executed before, or is being executed."""
 
     here: Executing
     node: ast.AST
 
     def at(self, node: ast.AST) -> ProgramPoint:
+        """Return the point at another node of the same frame."""
         return ProgramPoint(self.here, node)
 
 
 class SourceFiles:
-    """The sources that frames come from, each read once.
-
-    Whoever holds it sees a file as it was when it was first asked for.
-    """
+    """The source files of frames, each read once: later changes of a file are not seen."""
 
     def __init__(self) -> None:
         self._files: dict[str, SourceFile | None] = {}
@@ -114,7 +112,7 @@ class SourceFiles:
         self._spans: dict[CodeType, list[Span]] = {}
 
     def file(self, name: str) -> SourceFile | None:
-        """A file; None where it cannot be read, or is no Python."""
+        """Return a parsed file; None where it cannot be read or parsed."""
         if name not in self._files:
             linecache.checkcache(name)
             text = "".join(linecache.getlines(name))
@@ -122,7 +120,7 @@ class SourceFiles:
         return self._files[name]
 
     def executing(self, frame: FrameType) -> Executing | None:
-        """What a frame is carrying out; None where its source does not say it, as of code that was made otherwise."""
+        """Return what a frame is executing; None where its source does not match its code."""
         code = frame.f_code
         key = code, frame.f_lasti
         if key not in self._nodes:
@@ -131,7 +129,7 @@ class SourceFiles:
         return None if found is None else Executing(frame, found[0], found[1], found[2])
 
     def point(self, frame: FrameType) -> ProgramPoint | None:
-        """The point that a frame is at now."""
+        """Return a frame's current point; None where it is unknown."""
         here = self.executing(frame)
         return None if here is None else ProgramPoint(here, here.node)
 
@@ -145,7 +143,7 @@ class SourceFiles:
             return None
         node = file.spans.get(spans[place])
         scope = None if node is None else file.scope_of(node, code.co_name)
-        # Of code that was compiled otherwise, as a method whose branches are selected, columns are not the file's.
+        # The columns of recompiled code, such as a method whose branches are selected, are not those of the file.
         return None if node is None or scope is None or not _has_variables(scope, code) else (file, scope, node)
 
 
@@ -162,11 +160,9 @@ def _name_of(scope: ast.AST) -> str:
 
 
 def _has_variables(scope: ast.AST, code: CodeType) -> bool:
-    """Whether a function in the source has the parameters that its code has."""
+    """Whether a function in the source has the same parameters as a code object."""
     if not isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
         return True
-    given = scope.args
-    names = [
-        each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg) if each
-    ]
+    args = scope.args
+    names = [each.arg for each in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg) if each]
     return tuple(names) == code.co_varnames[: len(names)] and "__branches" not in code.co_freevars

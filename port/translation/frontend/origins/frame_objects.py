@@ -1,4 +1,4 @@
-"""What a frame's variables hold: modules and their paths, and the attributes of objects."""
+"""Read a frame's variables and the attributes of objects, without running the user's code."""
 
 from __future__ import annotations
 
@@ -11,30 +11,31 @@ import torch
 
 
 class Missing:
-    """What a value is that is not known."""
+    """The type of `MISSING`."""
 
 
 MISSING = Missing()
+"""Stands for a value that is not known."""
 
 
 class ModulePaths:
-    """The paths of the modules within one.
+    """The paths of the modules within a root module.
 
     Args:
-        root: the module; where one stands at several paths, the first counts.
+        root: the root; a module with several paths gets the first.
     """
 
     def __init__(self, root: torch.nn.Module) -> None:
-        self._root = root  # an id is a thing's own only while it lives
+        self._root = root  # an id is unique only while its object is alive
         self._paths = {id(module): path for path, module in root.named_modules()}
 
     def of(self, value: Any) -> str | None:
-        """The path of a module; None for whatever is none of the root's."""
+        """Return a module's path; None for anything that is not a module of the root."""
         return self._paths.get(id(value)) if isinstance(value, torch.nn.Module) else None
 
 
 def variable(frame: FrameType, name: str) -> Any:
-    """What a name means in a frame: a variable of the function's, of the file's, or a builtin; `MISSING` if nothing."""
+    """Look up a name in a frame: a local, a global or a builtin; `MISSING` if there is none."""
     for variables in (frame.f_locals, frame.f_globals, vars(builtins)):
         if name in variables:
             return variables[name]
@@ -42,11 +43,10 @@ def variable(frame: FrameType, name: str) -> Any:
 
 
 def attribute(value: Any, name: str) -> Any:
-    """An attribute that lies in an object; `MISSING` where a property, or another descriptor, would work it out.
+    """Look up an attribute that an object stores; `MISSING` where a property or another descriptor would compute it.
 
-    Of an object that is no module its own ``__getattr__`` is asked, as the source asks it: a configuration may look a
-    name up under another.
-    What reads ``training`` off a module is noted while a module is captured; this is not.
+    The ``__getattr__`` of an object that is not a module is called, since a configuration may map one name to another.
+    Reading ``training`` of a module here is not recorded as a read by the captured code.
     """
     if isinstance(value, ModuleType):
         return vars(value).get(name, MISSING)
@@ -68,7 +68,7 @@ def attribute(value: Any, name: str) -> Any:
 def _of_module(module: torch.nn.Module, name: str, static: Any) -> Any:
     held = vars(module)
     if hasattr(type(static), "__set__") and not (name == "training" and name in held):
-        return MISSING  # a property goes before what the module holds
+        return MISSING  # a property takes precedence over what the module holds
     for several in (held, held["_modules"], held["_parameters"], held["_buffers"]):
         if name in several:
             return several[name]
@@ -78,12 +78,12 @@ def _of_module(module: torch.nn.Module, name: str, static: Any) -> Any:
 
 
 def _only_reads(static: Any) -> bool:
-    """Whether a descriptor gives what lies in the object: a slot, or a field of a named tuple."""
+    """Whether a descriptor only reads a stored value: a slot, or a field of a named tuple."""
     return isinstance(static, MemberDescriptorType) or type(static).__name__ == "_tuplegetter"
 
 
 def code_of(function: Any) -> tuple[FunctionType, tuple[Any, ...]] | None:
-    """The function that runs when something is called, and what it is given before the call's own arguments."""
+    """Return the Python function behind a callable, and the arguments bound to it; None where there is none."""
     if isinstance(function, FunctionType):
         return function, ()
     if isinstance(function, MethodType):

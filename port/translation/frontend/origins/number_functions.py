@@ -1,7 +1,7 @@
-"""The user's functions of plain numbers alone, carried out on numbers that remember where they come from.
+"""Run the user's purely numeric functions on numbers that remember their origin.
 
-``pad = [(window[i] - size[i] % window[i]) % window[i] for i in range(3)]`` of a function's is what it is of the numbers
-that a call gives it. Only such functions are called as can do nothing but arithmetic on what they are given.
+A function that computes ``pad = [(window[i] - size[i] % window[i]) % window[i] for i in range(3)]`` then returns
+numbers with origins. Only functions that do nothing but arithmetic on their arguments are run.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
+from port.translation.frontend.origins.arithmetic import is_number
 from port.translation.frontend.origins.resolved import Resolved
-from port.translation.frontend.origins.worked_out import is_number
 from port.translation.ir.origin_numbers import origin_of, plain, with_origin
 
 _STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.If, ast.Return, ast.Pass)
@@ -25,26 +25,26 @@ _EXPRESSIONS = (
     *(ast.expr_context, ast.arguments, ast.arg),
 )
 _BUILTINS = {"enumerate", "len", "list", "range", "tuple", "zip"}
-"""Of a function that picks one of its numbers, as ``min``, the origin would be that of the one."""
+"""Allowed builtins. Not ``min`` or ``max``: their result's origin would be that of the chosen operand alone."""
 
 
 def of_numbers(function: Any, arguments: Sequence[Resolved]) -> Resolved:
-    """What a function of plain numbers gives of numbers whose origin is known; nothing of any other function."""
+    """Run a purely numeric function on resolved arguments; return an unknown result for any other function."""
     function = inspect.unwrap(function) if isinstance(function, FunctionType) else function
     if not isinstance(function, FunctionType) or not _is_of_numbers(function):
         return Resolved()
     try:
-        return _found(function(*map(_given, arguments)))
-    except Exception:  # it is the original's code, and what it is given is not all known
+        return _found(function(*map(_number, arguments)))
+    except Exception:  # the original's code may raise anything, and an argument may be unknown
         return Resolved()
 
 
 def of_comprehension(node: ast.ListComp, resolve: Callable[[ast.expr, Mapping[str, int]], Resolved]) -> Resolved:
-    """The items of ``[… for i in range(3)]``; nothing of other comprehensions.
+    """Resolve the items of ``[… for i in range(3)]``; return an unknown result for any other comprehension.
 
     Args:
         node: the comprehension.
-        resolve: what is known of an expression in it, given the numbers that its variables have.
+        resolve: resolves an expression in it, for given values of its variables.
     """
     match node:
         case ast.ListComp(item, [ast.comprehension(ast.Name(name), ast.Call(ast.Name("range"), ends, []), [])]):
@@ -54,18 +54,18 @@ def of_comprehension(node: ast.ListComp, resolve: Callable[[ast.expr, Mapping[st
     return Resolved()
 
 
-def _given(found: Resolved) -> Any:
-    """A number with its origin, or a list or a tuple of such.
+def _number(found: Resolved) -> Any:
+    """Return a number with its origin, or a list or tuple of such numbers.
 
     Raises:
-        LookupError: it is something else.
+        LookupError: the argument is anything else.
     """
     if is_number(found.value):
         return with_origin(found.value, found.origin)
     items = found.each_item()
     if items is None:
         raise LookupError
-    return (tuple if isinstance(found.value, tuple) else list)(map(_given, items))
+    return (tuple if isinstance(found.value, tuple) else list)(map(_number, items))
 
 
 def _found(value: Any) -> Resolved:
@@ -76,17 +76,17 @@ def _found(value: Any) -> Resolved:
 
 @lru_cache(512)
 def _is_of_numbers(function: FunctionType) -> bool:
-    """Whether a function does nothing but arithmetic, and choices, on what it is given."""
+    """Whether a function does nothing but arithmetic and branching on its arguments."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):
         return False
     match tree.body:
-        case [ast.FunctionDef(args=given, body=body, decorator_list=[])] if not (given.vararg or given.kwarg):
+        case [ast.FunctionDef(args=args, body=body, decorator_list=[])] if not (args.vararg or args.kwarg):
             pass
         case _:
             return False
-    own = {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+    own = {each.arg for each in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
     body = body[1:] if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) else body
     nodes = [node for statement in body for node in _walked(statement)]
     own |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
@@ -94,7 +94,7 @@ def _is_of_numbers(function: FunctionType) -> bool:
 
 
 def _walked(statement: ast.stmt) -> list[ast.AST]:
-    """What stands in a statement, but for annotations."""
+    """Return the nodes of a statement; an annotated assignment counts as one."""
     return list(ast.walk(statement)) if not isinstance(statement, ast.AnnAssign) else [statement]
 
 

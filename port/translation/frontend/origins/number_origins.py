@@ -1,6 +1,7 @@
-"""From an expression of the source, and the frame that carries it out, to its value and where that comes from.
+"""Resolve an expression of the source, in the frame that executes it, to its value and the value's origin.
 
-Of the user's no function is called for it: variables and attributes are looked up, and arithmetic is done on numbers.
+Variables and attributes are looked up and arithmetic is evaluated; of the user's functions, only purely numeric ones
+are called.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import torch
 
+from port.translation.frontend.origins.arithmetic import called, combined, is_number, signed
 from port.translation.frontend.origins.bindings import (
     AssignedBinding,
     AugmentedBinding,
@@ -24,36 +26,35 @@ from port.translation.frontend.origins.bindings import (
     ParameterBinding,
     bound_names,
 )
-from port.translation.frontend.origins.called_with import call_arguments
-from port.translation.frontend.origins.conditions_held import compared, is_instance, truth
+from port.translation.frontend.origins.call_arguments import call_arguments
+from port.translation.frontend.origins.condition_values import compared, is_instance, truth
 from port.translation.frontend.origins.executing import Executing, ProgramPoint, SourceFile, SourceFiles
 from port.translation.frontend.origins.frame_objects import MISSING, ModulePaths, attribute, variable
 from port.translation.frontend.origins.frame_parameters import FrameParameters, twin_of
 from port.translation.frontend.origins.number_functions import of_comprehension, of_numbers
 from port.translation.frontend.origins.resolved import Resolved, ShapeOf
-from port.translation.frontend.origins.worked_out import called, combined, is_number, signed
 from port.translation.frontend.source_locations import is_users
 from port.translation.ir.number import is_same
 from port.translation.ir.origin import AttributeOf, LiteralAt
 from port.translation.ir.source_location import SourceLocation
 
 _DEEPEST = 80
-"""Expressions within expressions, and calls within calls, that are followed."""
+"""How deeply nested expressions and calls are followed."""
 _MOST = 4000
-"""Expressions that are looked at for one call: conditions that depend on each other are asked again and again."""
+"""The most expressions that are resolved for one call: interdependent conditions are resolved again and again."""
 _LONGEST = 60
-"""Letters of an expression for a tensor."""
+"""The longest expression for a tensor, in characters, that is used in an origin."""
 
 
 class NumberOrigins:
-    """Where numbers come from, while a module runs.
+    """Finds the origins of numbers while a module runs.
 
     Args:
-        root: the module that runs.
+        root: the running module.
 
     Attributes:
-        remembers: whether a variable is looked up once a call. Conditions that depend on each other ask for the same
-            variables again and again; but what was looked for from too deep within others is not looked for anew.
+        remembers: whether variables are cached during one call. The cache saves interdependent conditions from being
+            resolved repeatedly, but it also keeps failures that came from too deep a nesting.
     """
 
     def __init__(self, root: torch.nn.Module) -> None:
@@ -63,26 +64,26 @@ class NumberOrigins:
         self._bindings: dict[ast.AST, Bindings] = {}
         self._globals: dict[tuple[SourceFile, str], list[ast.AST | None]] = {}
         self._variables: dict[tuple[str, FrameType, ast.AST, ast.AST], Resolved] = {}
-        self._rounds: dict[tuple[FrameType, str], int] = {}  # the variables of comprehensions that are looked at
+        self._rounds: dict[tuple[FrameType, str], int] = {}  # values of comprehension variables being resolved
         self._depth = self._count = 0
 
     def forget(self) -> None:
-        """A call has been looked at: frames go on, and what was found of them holds no longer."""
+        """Drop the caches after a call, before frames continue and they go stale."""
         self.parameters.forget()
         self._variables.clear()
         self._count = 0
 
     @property
     def has_given_up(self) -> bool:
-        """Whether there were more expressions to look at than are looked at for one call."""
+        """Whether a call needed more expressions than `_MOST`."""
         return self._count > _MOST
 
     def resolve(self, node: ast.expr, point: ProgramPoint) -> Resolved:
-        """What is known of an expression.
+        """Resolve an expression.
 
         Args:
             node: the expression.
-            point: where it stands.
+            point: its position.
         """
         self._depth, self._count = self._depth + 1, self._count + 1
         try:
@@ -110,10 +111,10 @@ class NumberOrigins:
             case ast.Subscript(value, key):
                 return self._item(self.resolve(value, point), key, point)
             case ast.Tuple(items) | ast.List(items):
-                given = call_arguments(ast.Call(node, items, []), lambda item: self.resolve(item, point))
-                if given.are_all_positional:
-                    return Resolved(items=tuple(item() for item in given.positional))
-                return Resolved(last=tuple(item() for item in given.last))
+                unpacked = call_arguments(ast.Call(node, items, []), lambda item: self.resolve(item, point))
+                if unpacked.are_all_positional:
+                    return Resolved(items=tuple(item() for item in unpacked.positional))
+                return Resolved(last=tuple(item() for item in unpacked.last))
             case ast.ListComp():
                 return of_comprehension(node, lambda item, numbers: self._of_a_round(item, numbers, point))
             case ast.IfExp(test, one, other):
@@ -128,7 +129,7 @@ class NumberOrigins:
         return Resolved()
 
     def _of_a_round(self, node: ast.expr, numbers: Mapping[str, int], point: ProgramPoint) -> Resolved:
-        """What is known of an expression in a comprehension of which a round is looked at."""
+        """Resolve an expression in one iteration of a comprehension."""
         before = self._rounds
         self._rounds = before | {(point.here.frame, name): number for name, number in numbers.items()}
         try:
@@ -137,7 +138,7 @@ class NumberOrigins:
             self._rounds = before
 
     def held(self, test: ast.expr, point: ProgramPoint) -> bool | None:
-        """Whether a condition held at a point; None where it is not known."""
+        """Evaluate a condition at a point; None where its truth is not known."""
         return truth(self.resolve(test, point))
 
     def _literal(self, value: Any, node: ast.expr, point: ProgramPoint) -> LiteralAt:
@@ -213,7 +214,7 @@ class NumberOrigins:
         return Resolved()
 
     def _infinite(self, node: ast.Call, text: str, point: ProgramPoint) -> Resolved:
-        """``float("inf")``, which is how a literal of it is written."""
+        """Resolve ``float("inf")``, which serves as a literal."""
         try:
             return Resolved(float(text), self._literal(float(text), node, point))
         except ValueError:
@@ -222,7 +223,7 @@ class NumberOrigins:
     # %% Variables
 
     def variable(self, name: str, point: ProgramPoint) -> Resolved:
-        """What is known of a variable that is read at a point."""
+        """Resolve a variable that is read at a point."""
         if (point.here.frame, name) in self._rounds:
             return Resolved(self._rounds[point.here.frame, name])
         key = name, point.here.frame, point.node, point.here.node
@@ -246,13 +247,13 @@ class NumberOrigins:
         binding = now = bindings.before(name, here.node, lambda test, at: self.held(test, point.at(at)))
         if point.node is not here.node:
             binding = bindings.before(name, point.node, lambda test, at: self.held(test, point.at(at)))
-        # What was there at a point that is past is there now, if nothing has given it another value since.
+        # The value at an earlier point is still there if the variable has not been assigned since.
         is_there = point.node is here.node or (binding is not None and binding == now)
         value = variable(frame, name) if is_there else MISSING
-        # Of a tensor of the user's nothing else is asked, and what it is made of may take long to follow.
+        # A tensor in user code needs nothing else, and following how it was computed may take long.
         if binding is None or (isinstance(value, torch.Tensor) and is_users(here.file.name)):
             return Resolved(value)
-        return self._bound(binding, point).seen_as(value)
+        return self._bound(binding, point).observed_as(value)
 
     def _bound(self, binding: Binding, point: ProgramPoint) -> Resolved:
         match binding:
@@ -277,13 +278,13 @@ class NumberOrigins:
             case LoopBinding(statement):
                 assert isinstance(statement.target, ast.Name)
                 now = variable(point.here.frame, statement.target.id)
-                given = self.resolve(statement.iter, point.at(statement)).each_item() or ()
-                same = [item for item in given if item.value is now]
+                items = self.resolve(statement.iter, point.at(statement)).each_item() or ()
+                same = [item for item in items if item.value is now]
                 return same[0] if len(same) == 1 else Resolved()
 
     def _parameter(self, name: str, frame: FrameType) -> Resolved:
-        given = self.parameters.of(frame).get(name)
-        found = Resolved() if given is None else given()
+        argument = self.parameters.of(frame).get(name)
+        found = Resolved() if argument is None else argument()
         if found.has_origin:
             return found
         twin = twin_of(frame)
@@ -299,23 +300,23 @@ class NumberOrigins:
         outer = None if here.frame.f_back is None else self.files.point(here.frame.f_back)
         if outer is None or outer.node is not here.scope:
             return Resolved(value)
-        return self.variable(name, outer).seen_as(value)
+        return self.variable(name, outer).observed_as(value)
 
     def _global_literal(self, name: str, value: Any, here: Executing) -> LiteralAt | None:
-        """Where a constant of the file's own is said, if one statement alone says it."""
+        """Return the origin of a global constant, if exactly one statement assigns it a literal."""
         if not is_number(value) or name not in here.frame.f_globals:
             return None
         if (here.file, name) not in self._globals:
             self._globals[here.file, name] = _stores(here.file, name)
         match self._globals[here.file, name]:
-            case [ast.Assign(value=said, targets=[ast.Name()]) | ast.AnnAssign(value=ast.expr() as said)]:
-                found = self.resolve(said, ProgramPoint(here, said)) if _is_literal(said) else Resolved()
+            case [ast.Assign(value=literal, targets=[ast.Name()]) | ast.AnnAssign(value=ast.expr() as literal)]:
+                found = self.resolve(literal, ProgramPoint(here, literal)) if _is_literal(literal) else Resolved()
                 return found.origin if is_same(found.value, value) else None  # type: ignore[return-value]
         return None
 
 
 def _stores(file: SourceFile, name: str) -> list[ast.AST | None]:
-    """The statements that give a file's own variable a value; None for one that does it from elsewhere."""
+    """Return the top-level statements that assign a global variable, and None for each ``global`` declaration."""
     shared = [node for node in ast.walk(file.tree) if isinstance(node, ast.Global) and name in node.names]
     return [None for _ in shared] + [each for each in file.tree.body if name in bound_names(each)]
 
@@ -328,7 +329,7 @@ def _is_literal(node: ast.expr) -> bool:
 
 
 def _is_the_same(one: Any, other: Any) -> bool:
-    """Whether two variables hold the same, as a function's parameters do that is called once more."""
+    """Whether two variables hold the same value, as the parameters of a repeated call do."""
     if type(one) is tuple and type(other) is tuple:
         return len(one) == len(other) and all(map(_is_the_same, one, other))
     return one is not MISSING and (one is other or (is_same(one, other) and type(one) is type(other)))

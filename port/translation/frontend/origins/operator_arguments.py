@@ -1,4 +1,4 @@
-"""Which expression of a written call goes into which argument of the operator that it becomes."""
+"""Match the expressions of a call in the source with the arguments of the operator that it becomes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from port.translation.frontend.origins.called_with import CallArguments, Given, call_arguments
+from port.translation.frontend.origins.arithmetic import is_number
+from port.translation.frontend.origins.call_arguments import CallArguments, LazyArgument, call_arguments
 from port.translation.frontend.origins.executing import ProgramPoint
 from port.translation.frontend.origins.frame_objects import MISSING
 from port.translation.frontend.origins.frame_parameters import operands_of
 from port.translation.frontend.origins.resolved import Resolved
 from port.translation.frontend.origins.subscripts import of_subscript
-from port.translation.frontend.origins.worked_out import is_number
 from port.translation.ir.number import each_number, is_same
 from port.translation.ir.origin import DefaultOf
 
@@ -36,26 +36,26 @@ _OPERATORS: dict[type[ast.AST], tuple[str, ...]] = {
     ast.Gt: ("gt", "lt"),
     ast.GtE: ("ge", "le"),
 }
-"""What Python's operators become; a comparison may be turned round."""
+"""Python's operators → the ATen operators that they become; a comparison may be reversed."""
 
 _RENAMED = {"input": "self", "axis": "dim", "keepdims": "keepdim"}
-"""Names by which torch's functions also take an operator's arguments."""
+"""Alternative names of arguments in torch's functions → names in the operator's schema."""
 
 
 def operator_arguments(
     point: ProgramPoint, target: Any, arguments: Mapping[str, Any], resolve: Resolve
 ) -> dict[str, Resolved]:
-    """What is known of an operator's arguments, by the schema's names.
+    """Resolve an operator's arguments, by the schema's names.
 
     Args:
-        point: of the frame that the operator is called from.
-        target: the overload.
-        arguments: of the operator, as they are recorded.
-        resolve: what is known of an expression that stands at a point.
+        point: the point from which the operator is called.
+        target: the operator's overload.
+        arguments: the recorded arguments.
+        resolve: resolves an expression at a point.
     """
     match point.node:
         case ast.Call() as call:
-            # Of tensors nothing is asked, which may take long to follow.
+            # Tensors are not resolved: that may take long.
             tensors = {name for name, value in arguments.items() if not any(True for _ in each_number(value))}
             return _of_call(call, point, target, tensors, resolve)
         case ast.Subscript(_, key):
@@ -66,7 +66,7 @@ def operator_arguments(
 
 
 def name_of(target: Any) -> str:
-    """What an overload's operator is called: ``view``."""
+    """Return the name of an overload's operator: ``view``."""
     return str(target._schema.name).partition("::")[2]
 
 
@@ -85,15 +85,15 @@ def _of_call(
             return {}
     arguments = call_arguments(call, lambda node: resolve(node, point))
     if is_method:
-        arguments = arguments.behind([Resolved()])
+        arguments = arguments.preceded_by([Resolved()])
     if name == name_of(target):
-        given = _by_schema(target, arguments, is_method) or {}
-        return {argument: found() for argument, found in given.items() if argument not in tensors}
-    # What the function is made of has some of its arguments under the same names.
-    found: dict[str, list[Given]] = {}
+        matched = _by_schema(target, arguments, is_method) or {}
+        return {argument: found() for argument, found in matched.items() if argument not in tensors}
+    # An operator that the called function is made of has some of its arguments, under the same names.
+    found: dict[str, list[LazyArgument]] = {}
     for overload in _overloads(name):
-        given = _by_schema(overload, arguments, is_method, defaults=False) or {}
-        for argument, each in given.items():
+        matched = _by_schema(overload, arguments, is_method, defaults=False) or {}
+        for argument, each in matched.items():
             found.setdefault(argument, []).append(each)
     return {
         argument: several[0]()
@@ -103,7 +103,7 @@ def _of_call(
 
 
 def _is_namespace(value: Any) -> bool:
-    """Whether something holds torch's functions, which take the tensor first."""
+    """Whether a value is a namespace of functions, whose first argument is the tensor."""
     return isinstance(value, ModuleType) or value is torch.Tensor or value is torch._C._VariableFunctions
 
 
@@ -115,36 +115,36 @@ def _overloads(name: str) -> Iterator[Any]:
 
 def _by_schema(
     target: Any, arguments: CallArguments, is_method: bool, *, defaults: bool = True
-) -> dict[str, Given] | None:
-    """What each argument of an operator is given; None where it is not called so."""
+) -> dict[str, LazyArgument] | None:
+    """Match a call's arguments with an operator's schema; None where they do not fit."""
     schema = target._schema.arguments
     places = [argument for argument in schema if not argument.kwarg_only]
-    given: dict[str, Given] = {}
+    matched: dict[str, LazyArgument] = {}
     several = arguments.positional
     first = int(bool(places) and places[0].name == "self")
     if len(places) == first + 1 and _is_list(places[first]) and (is_method or not first):
         gathered = _gathered(several[first:]) if arguments.are_all_positional else _gathered_last(arguments.last)
         if gathered is not None:
-            given[places[first].name] = gathered
+            matched[places[first].name] = gathered
         several = several[:first]
     if len(several) > len(places):
         return None
-    given |= {place.name: each for place, each in zip(places, several, strict=False)}
+    matched |= {place.name: each for place, each in zip(places, several, strict=False)}
     names = {argument.name for argument in schema}
     for name, each in arguments.named.items():
         known = name if name in names else _RENAMED.get(name, "")
-        if known not in names or known in given:
+        if known not in names or known in matched:
             return None
-        given[known] = each
+        matched[known] = each
     if defaults and arguments.are_all_positional and arguments.are_all_named:
         for argument in schema:
-            if argument.name not in given and argument.has_default_value():
-                given[argument.name] = _default(target, argument)
-    return given
+            if argument.name not in matched and argument.has_default_value():
+                matched[argument.name] = _default(target, argument)
+    return matched
 
 
-def _gathered(several: tuple[Given, ...]) -> Given | None:
-    """The one list that an operator takes, where its items may be given one by one."""
+def _gathered(several: tuple[LazyArgument, ...]) -> LazyArgument | None:
+    """Resolve a list argument whose items may also be passed one by one: ``x.view(2, 3)``."""
     if not several:
         return None
     found = [each() for each in several]
@@ -153,8 +153,8 @@ def _gathered(several: tuple[Given, ...]) -> Given | None:
     return lambda: Resolved(items=tuple(found))
 
 
-def _gathered_last(last: tuple[Given, ...]) -> Given | None:
-    """The same, where nothing but the last items is known."""
+def _gathered_last(last: tuple[LazyArgument, ...]) -> LazyArgument | None:
+    """Resolve such a list argument where only its last items are known."""
     return (lambda: Resolved(last=tuple(each() for each in last))) if last else None
 
 
@@ -162,8 +162,8 @@ def _is_list(argument: Any) -> bool:
     return str(argument.type) in ("List[int]", "List[SymInt]") and argument.N is None
 
 
-def _default(target: Any, argument: Any) -> Given:
-    # Python's functions take False for a flag of which the operator's schema says None: pin_memory.
+def _default(target: Any, argument: Any) -> LazyArgument:
+    # In Python a flag such as pin_memory defaults to False, where the operator's schema has None.
     value = False if argument.default_value is None and "bool" in str(argument.type) else argument.default_value
     return lambda: Resolved(value, DefaultOf(str(target), argument.name))
 

@@ -1,4 +1,4 @@
-"""What is known of an expression of the source: its value, where that comes from, and so of what it holds."""
+"""The result of resolving an expression of the source: its value, its origin, and those of its items."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from port.translation.ir.source_location import SourceLocation
 
 @dataclass(frozen=True)
 class ShapeOf:
-    """An expression is the shape of a tensor.
+    """Marks an expression as the shape of a tensor.
 
     Attributes:
-        tensor: as the source calls it.
+        tensor: the tensor's expression in the source.
         location: where its shape is read.
     """
 
@@ -27,20 +27,21 @@ class ShapeOf:
     location: SourceLocation
 
     def length(self, axis: int) -> LengthOf:
+        """Return the origin of the length of one axis."""
         return LengthOf(self.tensor, axis, self.location)
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """What is known of an expression. In a capture two are not compared: a tensor's ``==`` is an operator.
+    """What is known of an expression. Do not compare two during a capture: a tensor's ``==`` is an operator.
 
     Attributes:
-        value: `MISSING` if it is not known.
-        origin: of a number; of an object, the attribute that holds it.
-        items: of a tuple or a list, what is known of each item.
-        last: of one of which it is not known how many items it has, what is known of the last ones.
-        named: of a dict with strings for keys, the same.
-        shape: of a tensor, if it is one.
+        value: the value; `MISSING` if it is not known.
+        origin: the origin of a number; for an object, the attribute that holds it.
+        items: the resolved items of a tuple or a list.
+        last: the resolved last items, where the number of items is not known.
+        named: the resolved items of a dict with string keys.
+        shape: set if the expression is the shape of a tensor.
     """
 
     value: Any = MISSING
@@ -56,13 +57,13 @@ class Resolved:
         items = (*(self.items or ()), *self.last, *(self.named or {}).values())
         return self.origin is not None or self.shape is not None or any(item.has_origin for item in items)
 
-    def seen_as(self, value: Any) -> Resolved:
-        """The same, of what was seen to have this value: nothing but the value where the two are not the same."""
+    def observed_as(self, value: Any) -> Resolved:
+        """Combine with a value that was observed; only the value is kept where the two disagree."""
         if value is MISSING or self.value is value:
             return self
         if self.last and isinstance(value, tuple | list) and len(value) >= len(self.last):
             before = tuple(map(Resolved, value[: -len(self.last)]))
-            return Resolved(value, items=(*before, *self.last)).seen_as(list(value))
+            return Resolved(value, items=(*before, *self.last)).observed_as(list(value))
         if self.value is MISSING and self.items is None:
             return replace(self, value=value)
         if is_same(self.value, value) and type(self.value) is type(value):
@@ -70,10 +71,10 @@ class Resolved:
         items = self.each_item()
         if items is None or not isinstance(value, tuple | list) or len(items) != len(value):
             return Resolved(value)
-        return Resolved(value, items=tuple(item.seen_as(now) for item, now in zip(items, value, strict=True)))
+        return Resolved(value, items=tuple(item.observed_as(now) for item, now in zip(items, value, strict=True)))
 
     def each_item(self) -> tuple[Resolved, ...] | None:
-        """What is known of the items; None where it is not known how many there are."""
+        """Return the resolved items of a tuple or list; None where their number is not known."""
         if self.items is not None:
             return self.items
         if not isinstance(self.value, tuple | list):
@@ -81,23 +82,23 @@ class Resolved:
         return tuple(self._item(place, value) for place, value in enumerate(self.value))
 
     def each_named(self) -> Mapping[str, Resolved] | None:
-        """What is known of what a dict with names for keys holds; None where it is not known what it holds."""
+        """Return the resolved items of a dict with string keys; None where they are not known."""
         if self.named is not None:
             return self.named
         if type(self.value) is not dict or not all(isinstance(key, str) for key in self.value):
             return None
         return {key: self._item(key, value) for key, value in self.value.items()}
 
-    def with_item(self, key: Any, given: Resolved) -> Resolved:
-        """The same, with another item in a place."""
+    def with_item(self, key: Any, item: Resolved) -> Resolved:
+        """Return a copy with one item replaced."""
         items = self.each_item()
         if type(key) is not int or items is None or not -len(items) <= key < len(items):
             return Resolved()
         place = key % len(items)
-        return Resolved(items=(*items[:place], given, *items[place + 1 :]))
+        return Resolved(items=(*items[:place], item, *items[place + 1 :]))
 
     def item(self, key: Any) -> Resolved:
-        """What is known of the item with an index, or with a key."""
+        """Return the resolved item with an index or a key."""
         items = self.each_item()
         if type(key) is int and items is not None:
             found = items[key] if -len(items) <= key < len(items) else Resolved()

@@ -1,4 +1,4 @@
-"""Which part of ``x[:, 0, None]`` goes into which argument of the operators that a subscript becomes."""
+"""Match the parts of a subscript such as ``x[:, 0, None]`` with the arguments of the operators that it becomes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from port.translation.ir.origin import DefaultOf
 def of_subscript(
     key: ast.expr, operator: str, arguments: Mapping[str, Any], resolve: Callable[[ast.expr], Resolved]
 ) -> dict[str, Resolved]:
-    """What is known of the arguments of one of the operators that a subscript becomes.
+    """Resolve the arguments of one of the operators that a subscript becomes.
 
     Args:
-        key: what stands in the brackets.
-        operator: its name: a number becomes a ``select``, a slice a ``slice``.
-        arguments: of the operator.
-        resolve: what is known of an expression that stands there.
+        key: the expression in the brackets.
+        operator: the operator's name: an index becomes a ``select``, a slice a ``slice``.
+        arguments: the operator's arguments.
+        resolve: resolves an expression at the subscript's position.
     """
     parts = key.elts if isinstance(key, ast.Tuple) else [key]
     axis, tensor = arguments.get("dim"), arguments.get("self")
@@ -38,14 +38,14 @@ def of_subscript(
     return {}
 
 
-_UNSAID = {"start": 0, "end": 2**63 - 1, "step": 1}
-"""What torch takes for the parts of a slice that are not written."""
+_SLICE_DEFAULTS = {"start": 0, "end": 2**63 - 1, "step": 1}
+"""torch's values for the omitted parts of a slice."""
 
 
 def _of_slice(part: ast.Slice, resolve: Callable[[ast.expr], Resolved]) -> dict[str, Resolved]:
     ends = {"start": part.lower, "end": part.upper, "step": part.step}
     return {
-        name: Resolved(_UNSAID[name], DefaultOf("slice", name)) if end is None else resolve(end)
+        name: Resolved(_SLICE_DEFAULTS[name], DefaultOf("slice", name)) if end is None else resolve(end)
         for name, end in ends.items()
     }
 
@@ -53,10 +53,10 @@ def _of_slice(part: ast.Slice, resolve: Callable[[ast.expr], Resolved]) -> dict[
 def _parts_and_axes(
     parts: Sequence[ast.expr], rank: int, resolve: Callable[[ast.expr], Resolved]
 ) -> Iterator[tuple[ast.expr, int]]:
-    """Each number and each slice, with the axis that it has when its turn comes.
+    """Yield each index and slice with the axis that it applies to when its turn comes.
 
-    They are done from left to right: a number takes its axis away, None puts one in. Behind an ellipsis axes are
-    counted from the end, and what is not done yet has its axis still.
+    Parts are applied from left to right: an index removes its axis, None inserts one. After an ellipsis, axes are
+    counted from the end, and parts not yet applied still have their axis.
     """
     axis, from_the_end = 0, False
     for place, part in enumerate(parts):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from port.translation.frontend.python_random import again
+from port.translation.frontend.python_random import reseeded
 from port.translation.structure.init_inference.repeated import in_rows, varying
 from port.translation.structure.init_inference.shadows import has_storage
 from port.translation.structure.init_inference.stories import (
@@ -77,7 +77,7 @@ def starts_of(construct: Callable[[], Any]) -> dict[str, Start]:
     """
     made = []
     for seed in (1, 2):
-        with again(seed), Watch().watching() as watch:
+        with reseeded(seed), Watch().watching() as watch:
             module = construct()
         made.append({name: _seen(watch, tensor) for name, tensor in _named(module)})
         del module, watch  # for a large table it holds one number per element

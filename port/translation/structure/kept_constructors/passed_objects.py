@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from port.translation.frontend.construction.construction_calls import is_own
-from port.translation.frontend.python_random import again
+from port.translation.frontend.python_random import reseeded
 
 
 def arguments_of_object(thing: Any) -> Mapping[str, Any] | None:
@@ -34,7 +34,7 @@ def arguments_of_object(thing: Any) -> Mapping[str, Any] | None:
         if each.name in arguments and not is_same_object(arguments[each.name], each.default)
     }
     try:
-        with again(0):
+        with reseeded(0):
             made = cls(**copy.deepcopy(arguments))
     except Exception:  # the constructor needs more than it stores, or rejects what it stored
         return None

@@ -1,4 +1,4 @@
-"""Layers that are alike are run once for inputs of the same shapes, without numbers; all others each time."""
+"""Identical layers are run once per input shape on fake tensors; all others every time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Several(nn.Module):
 
 
 def runs(monkeypatch: pytest.MonkeyPatch, layers: list[nn.Module], *given: Any) -> tuple[int, list[Any]]:
-    """How often the first layer's class is run, where each of several is given the same; and what they give."""
+    """How often the first layer's class is run on the inputs of several layers, and the results."""
     module = Several(*layers)
     count, forward = 0, type(layers[0]).forward
 

@@ -1,4 +1,4 @@
-"""torch.autograd.Function: gradients of the user's own, written where a slope says them, told where none does."""
+"""Custom gradients of torch.autograd.Function: written where a slope expresses them, reported where none does."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ reverse = Reversed.apply
 
 
 class Swish(Function):
-    """Saves memory; its gradient is that of its forward."""
+    """Saves memory; its gradient is the autograd gradient of its forward."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -45,7 +45,7 @@ class Swish(Function):
 
 
 class Spike(Function):
-    """A step, with a window for its gradient; the newer way to write one."""
+    """A step with a surrogate gradient, written with setup_context."""
 
     @staticmethod
     def forward(x: Tensor, width: float) -> Tensor:
@@ -75,7 +75,7 @@ class Product(Function):
 
 
 class Doubled(Product):
-    """The same forward, and another gradient, which is no slope of each number's."""
+    """The same forward with another gradient, which is not an elementwise slope."""
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
@@ -84,7 +84,7 @@ class Doubled(Product):
 
 
 class Clipped(Function):
-    """A gradient that is not even linear."""
+    """A gradient that is not linear."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -96,7 +96,7 @@ class Clipped(Function):
 
 
 class Clamped(Function):
-    """Within ±10 its gradient is that of its forward; beyond, not."""
+    """Within ±10 its gradient is that of its forward; outside, it is not."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -114,7 +114,7 @@ class ClippedIfLarge(Clamped):
 
 
 class Rounded(Function):
-    """Rounds where a mask says so, and writes as if gradients had to be turned off for that."""
+    """Rounds under a mask, and turns gradients off for that, needlessly."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, mask: Tensor) -> Tensor:
@@ -138,7 +138,7 @@ class Nested(Function):
 
 
 class Checkpoint(Function):
-    """Computes a part again in its backward; as diffusion models have it."""
+    """Recomputes a part in its backward, as diffusion models do."""
 
     @staticmethod
     def forward(ctx: Any, run: Any, x: Tensor, *parameters: Tensor) -> Tensor:
@@ -156,7 +156,7 @@ class Checkpoint(Function):
 
 
 class Wrapped(nn.Module):
-    """A layer on both sides: what is in between may leave no gradient turned off behind it."""
+    """Layers on both sides: the function between them must not leave gradients turned off."""
 
     def __init__(self, call: Any) -> None:
         super().__init__()
@@ -215,7 +215,7 @@ def test_a_part_that_is_computed_again() -> None:
 
 
 class Adversarial(nn.Module):
-    """Two heads, of which one is trained against the features."""
+    """Two heads, one of which is trained against the features."""
 
     def __init__(self) -> None:
         super().__init__()

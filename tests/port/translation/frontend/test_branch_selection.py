@@ -1,4 +1,4 @@
-"""Truth in three values, and what a variable holds behind two branches."""
+"""Three-valued conditions, and the value of a variable after two branches."""
 
 from __future__ import annotations
 

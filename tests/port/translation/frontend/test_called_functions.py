@@ -1,4 +1,4 @@
-"""Calls of the original's own functions are noted while it is captured, with what they are given and give."""
+"""Calls of the original's own functions are recorded during a capture, with arguments and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tensor with several names goes by one."""
+"""A tensor with several names gets one canonical name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Before anything else: it runs, and a copy of it computes the same; the module stays as it was."""
+"""The first check of a module: it runs, a copy computes the same, and the module is left unchanged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHARED = nn.Linear(4, 4)
 
 
 class Changing(nn.Module):
-    """Changes whatever a forward can change: attributes, lists, buffers, weights, generators."""
+    """Changes everything that a forward can change: attributes, lists, buffers, weights, generators."""
 
     def __init__(self, fails: bool = False) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ def test_the_module_stays_as_it_was(fails: bool) -> None:
 
 
 class Sets(nn.Module):
-    """Hides a method of torch's behind an attribute."""
+    """Hides one of torch's methods behind an attribute."""
 
     def __init__(self, name: str, value: Any) -> None:
         super().__init__()
@@ -98,9 +98,7 @@ class Listed(nn.Module):
 @pytest.mark.parametrize(("name", "value"), [("parameters", 3), ("children", []), ("train", None), ("buffers", {})])
 def test_an_attribute_that_hides_a_method(name: str, value: Any) -> None:
     inner = nn.Sequential(Sets(name, value))
-    with pytest.raises(
-        UsageError, match=rf"^Sets \(0\) sets self.{name}, which hides torch.nn.Module.{name}: give the"
-    ):
+    with pytest.raises(UsageError, match=rf"^Sets \(0\) sets self.{name}, which hides torch.nn.Module.{name}: rename"):
         check_forward(inner, (torch.randn(2, 4),), {})
 
 
@@ -120,7 +118,7 @@ def test_a_function_in_a_methods_place_is_fine() -> None:
 
 
 class ById(nn.Module):
-    """Tells its layers by their ids."""
+    """Identifies its layers by their ids."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -137,14 +135,14 @@ class ByIdOrNot(ById):
 
 
 class Drawing(nn.Module):
-    """Draws from a generator that no seed of torch's reaches."""
+    """Draws from a generator that torch's seed does not control."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x * float(np.random.rand())  # noqa: NPY002
 
 
 class Elsewhere(nn.Module):
-    """Reads its own layer by a global."""
+    """Reads its own layer through a global."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -157,22 +155,22 @@ class Elsewhere(nn.Module):
 @pytest.mark.parametrize(
     ("module", "why"),
     [
-        (ById(), r"a copy of it fails: it may tell its parts by what no copy has, as id\(\) .*KeyError"),
-        (ByIdOrNot(), r"a copy of it gives something else \(output 0\)"),
-        (Drawing(), r"a copy of it gives something else \(output 0\)"),
-        (Elsewhere(), r"a copy of it reads fc.weight of the original: a global, or a class, holds it; use self"),
+        (ById(), r"a copy fails: it may identify its parts by id\(\) or the like .*KeyError"),
+        (ByIdOrNot(), r"a copy computes something else \(output 0\)"),
+        (Drawing(), r"a copy computes something else \(output 0\)"),
+        (Elsewhere(), r"a copy reads the original's fc.weight: a global or a class holds it; read it through self"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
 )
 def test_a_copy_that_is_another_model(module: nn.Module, why: str) -> None:
     with pytest.raises(
-        UsageError, match=rf"^{type(module).__name__} runs, but what is translated .* runs of copies, and {why}"
+        UsageError, match=rf"^{type(module).__name__} runs, but translation and proof run copies of it, and {why}"
     ):
         check_forward(module, (torch.randn(2, 4),), {})
 
 
 class Unfilled(nn.Module):
-    """Gives memory that nothing has filled; or fills it, or none of its results depends on it."""
+    """Returns uninitialised memory; or fills it, or does not use it in its results."""
 
     def __init__(self, fill: str) -> None:
         super().__init__()
@@ -193,7 +191,7 @@ class Unfilled(nn.Module):
 @pytest.mark.parametrize("fill", ["nothing", "like", "half", "strided"])
 def test_memory_that_nothing_fills(fill: str) -> None:
     with pytest.raises(
-        UsageError, match=r"^Unfilled gives memory as it happens to be \(output 0\): .*test_check_forward.py:\d+"
+        UsageError, match=r"^Unfilled returns uninitialised memory \(output 0\): .*test_check_forward.py:\d+"
     ):
         check_forward(Unfilled(fill), (torch.randn(3, 4),), {})
 
@@ -209,12 +207,12 @@ class DrawingAndUnfilled(Drawing):
 
 
 def test_memory_is_not_blamed_for_what_is_drawn() -> None:
-    with pytest.raises(UsageError, match="draws numbers that no seed"):
+    with pytest.raises(UsageError, match="draws random numbers that torch"):
         check_forward(DrawingAndUnfilled(), (torch.randn(3, 4),), {})
 
 
 class Noisy(nn.Module):
-    """Draws in evaluation too, from torch's generator; not a number among its results."""
+    """Draws in evaluation too, from torch's generator; one result is not a tensor."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, str]:
         return x + torch.randn_like(x), torch.full((2,), torch.nan), "text"

@@ -1,4 +1,4 @@
-"""Conditions on lengths in their plainest form, without those that say nothing."""
+"""Conditions on lengths are simplified, and those that always hold are dropped."""
 
 from __future__ import annotations
 

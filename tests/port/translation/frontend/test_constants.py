@@ -1,4 +1,4 @@
-"""Tensors that a run reads and that no operator made: numbers stand in the source, state is found out."""
+"""Tensors that a run reads and no operator made: numbers become literals, hidden state is refused."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_its_translation_agrees(cls: type[nn.Module]) -> None:
 
 
 class Reading(nn.Module):
-    """Reads something that it holds in some way, behind a layer that torch knows."""
+    """Reads something that it holds in one of several ways, after a layer that torch knows."""
 
     def __init__(self, held: Any = None, **attributes: Any) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class Global(Reading):
 
 
 class Turned(Reading):
-    """Holds its weight turned: what a step of an optimizer changes, and an old run did not see."""
+    """Holds its weight transposed: an optimizer's step changes it, but an earlier capture does not see that."""
 
     def __init__(self, scale: bool = False) -> None:
         super().__init__()
@@ -145,8 +145,8 @@ NEITHER = "is read, and is neither a parameter nor a buffer"
         (lambda: Times(table=torch.randn(6, 6)), rf"Times.table \(6×6\) {NEITHER}"),
         (lambda: Reading(lambda x, table=TABLE[:1]: x + table), rf"Reading.held → a default \(1×6\) {NEITHER}"),
         (lambda: Reading(lambda x: x + TABLE[0]), rf"Reading.held → global TABLE \(6×6\) {NEITHER}"),
-        (Turned, r"Turned.turned \(6×6\) is read, and lies in the memory of a parameter or a buffer \(self.turned is"),
-        (lambda: Turned(scale=True), r"Turned.turned \(1\) is read, and lies in the memory of a parameter"),
+        (Turned, r"Turned.turned \(6×6\) is read, and is a view of a parameter or a buffer \(self.turned is"),
+        (lambda: Turned(scale=True), r"Turned.turned \(1\) is read, and is a view of a parameter"),
     ],
 )  # fmt: skip
 def test_state_that_hides(build: Any, why: str) -> None:
@@ -155,7 +155,7 @@ def test_state_that_hides(build: Any, why: str) -> None:
 
 
 class Counts(nn.Module):
-    """Writes to a tensor that torch does not know of; a list hides statistics that evaluation does not reach."""
+    """Writes to an unregistered tensor; a list hides statistics that eval() does not reach."""
 
     def __init__(self, hidden: bool) -> None:
         super().__init__()
@@ -180,7 +180,7 @@ def test_state_that_is_written_to(hidden: bool, what: str) -> None:
 
 
 class Normalised(nn.Module):
-    """Numbers as plain attributes: what a picture is normalised by, an edge filter, a length's root."""
+    """Numbers as plain attributes: image statistics, an edge filter, the root of a length."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What cannot be translated: one sentence that says where, why, and what to do; and nothing else on the terminal."""
+"""Errors of a capture: one message that says where, why and what to do, and nothing else on the terminal."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ HERE = Path(__file__)
 
 
 def line_of(text: str) -> int:
-    """The number of the first line of this file that is this one."""
+    """The number of the first line of this file with a text."""
     return next(n for n, line in enumerate(HERE.read_text().splitlines(), 1) if line.strip() == text)
 
 
 class Branch(nn.Module):
-    """What it does depends on its numbers."""
+    """Its control flow depends on values."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Branch(nn.Module):
 
 
 class Failing(nn.Module):
-    """It takes images alone."""
+    """Accepts only images."""
 
     def forward(self, x: Tensor) -> Tensor:
         b, c, h, w = x.shape
@@ -48,7 +48,7 @@ class Failing(nn.Module):
 
 
 class Policy(nn.Module):
-    """It gives an object, whose tensors whoever called it reads."""
+    """Returns an object, whose tensors the caller reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Agent(nn.Module):
 
 
 class Weighed(nn.Module):
-    """Its training makes a table of as many numbers as there are samples, by numpy."""
+    """Its training makes a table with one number a sample, with numpy."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -146,14 +146,14 @@ def test_other_errors_of_the_export_keep_their_first_line() -> None:
 
 
 class Windows(nn.Module):
-    """Two windows: the whole length, and an eighth of it, which is the same at one more and at one less."""
+    """Two windows: the whole length, and an eighth of it, which is the same for both neighbouring lengths."""
 
     def forward(self, x: Tensor) -> Tensor:
         return F.avg_pool1d(x, x.shape[2]) + F.max_pool1d(x, x.shape[2] // 8).mean(-1, keepdim=True)
 
 
 class WordsAndSound(nn.Module):
-    """Two lengths of axes that are called alike; torch.export fixes the second."""
+    """Two lengths of axes with equal names; torch.export fixes the second."""
 
     def forward(self, words: Tensor, sound: Tensor) -> Tensor:
         return words[:, :, None] + F.avg_pool1d(sound.transpose(1, 2), sound.shape[1]).transpose(1, 2)

@@ -1,5 +1,4 @@
-"""Layers that are left out by a drawn number: both branches run, and the number selects; whatever it cannot say is
-refused."""
+"""Layers that a random number drops: both branches run and the number selects; anything else is refused."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ def example() -> Tensor:
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", MADE)
 def test_it_is_the_same_in_both_modes(name: str) -> None:
-    """Dropouts within a layer that is left out draw on both sides."""
+    """Dropouts within a skipped layer draw on both sides."""
     torch.manual_seed(0)
     proof = port.translate(MADE[name](), example()).proof
     assert proof is not None and proof.agrees and proof.precision == "float64", proof
@@ -68,7 +67,7 @@ def test_a_planted_fault_is_found(fault: str) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_with_numbers_it_does_what_the_original_does(name: str) -> None:
-    """The same outputs, gradients and draws, whichever layers are left out."""
+    """Outputs, gradients and draws are the same, whichever layers are skipped."""
     torch.manual_seed(0)
     module, x = MODELS[name](), example()
     selecting = copied(module)
@@ -145,7 +144,7 @@ class _Appended(Stack):
 REFUSED = {
     _Statistics: r"norm \(BatchNorm1d\) has running statistics",
     _InPlace: r"writes into y",
-    _OfInputs: r"test_drawn_branches.py:\d+: a branch that a drawn number and an input decide together",
+    _OfInputs: r"test_drawn_branches.py:\d+: a branch that a random number and an input decide together",
     _OtherKinds: r"y is a tensor of \(6,\) in one branch and a tensor of",
     _Appended: r"`if torch.rand\(\[\]\) < 0.5:` is data-dependent",
 }

@@ -1,4 +1,4 @@
-"""Example inputs: drawn from shapes, given by a callable, or caught on their way into a part."""
+"""Example inputs: drawn from shapes, returned by a callable, or intercepted on their way into a part."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Part(nn.Module):
 
 
 class Whole(nn.Module):
-    """Uses its part twice, its inputs in between, and then goes wrong."""
+    """Calls its part twice, changes its inputs in between, and then fails."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The capture: what a run's graph says of it, and that the module is left as it was."""
+"""The capture: its graph describes the run, and the module is left unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from port.errors import NoPair
 from port.translation.frontend import instrument
 from port.translation.frontend.diagnostics import captured
 from port.translation.frontend.free_lengths import free_lengths
-from port.translation.frontend.instrument import TensorSlot, emptied
+from port.translation.frontend.instrument import TensorSlot, with_slots
 from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.frontend.source_locations import is_users
 from port.translation.frontend.trials import Trials
@@ -147,7 +147,7 @@ def test_buffers_that_are_written_to(graphs: dict[bool, Graph]) -> None:
 
 
 def line_of(text: str) -> int:
-    """The number of the first line of this file that has it."""
+    """The number of the first line of this file with a text."""
     return next(n for n, line in enumerate(HERE.read_text().splitlines(), 1) if text in line)
 
 
@@ -177,7 +177,7 @@ def test_control_flow_of_torchs_own_is_refused() -> None:
 
 def test_holes_take_the_place_of_tensors_and_give_it_back() -> None:
     a, b = torch.ones(2), torch.zeros(3)
-    tree, tensors, sizes = emptied({"a": (a, 3, None), "b": [b, "text"]})
+    tree, tensors, sizes = with_slots({"a": (a, 3, None), "b": [b, "text"]})
     assert tree == {"a": (TensorSlot("tensor", 0), 3, None), "b": [TensorSlot("tensor", 1), "text"]}
     assert (len(tensors), sizes) == (2, [])
     back = pytree.tree_map(lambda leaf: tensors[leaf.number] if isinstance(leaf, TensorSlot) else leaf, tree)

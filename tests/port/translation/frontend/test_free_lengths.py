@@ -1,4 +1,4 @@
-"""Which lengths are free is found out by running the original: alone, or together where that is what it takes."""
+"""Free lengths are found by running the original: each alone, or together where they have to be equal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Convolutions(nn.Module):
 
 
 class Masked(nn.Module):
-    """Two inputs of one batch and one length."""
+    """Two inputs with one batch and one length."""
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         if x.shape[:2] != mask.shape:
@@ -36,7 +36,7 @@ class Square(nn.Module):
 
 
 class Streaming(nn.Module):
-    """One stream at a time, and a state that each call leaves behind."""
+    """One stream at a time, with a state that is kept between calls."""
 
     state: Tensor
 

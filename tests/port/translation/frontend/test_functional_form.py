@@ -1,4 +1,4 @@
-"""Writing in place becomes making anew; what else a program has stays, however few operators torch is told of."""
+"""In-place operators become functional ones; all others stay, however few composite operators are registered."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def as_torch_does(program: Any) -> str:
 
 
 def said(program: Any) -> str:
-    """The graph of a program, whatever its values are called."""
+    """The graph of a program, independent of the names of its values."""
     names: dict[str, str] = {}
     for node in program.graph.nodes:
         names[node.name] = f"v{len(names)}"

@@ -1,4 +1,4 @@
-"""A translation is the same while somebody watches every module's call."""
+"""A translation is the same while hooks are registered for all modules."""
 
 from __future__ import annotations
 

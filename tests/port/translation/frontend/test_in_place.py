@@ -1,4 +1,4 @@
-"""Writing in place becomes making anew, node by node; where a view would tell, nothing is touched."""
+"""In-place operators become functional ones, node by node; where a view aliases the tensor nothing is changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from port.translation.frontend.in_place import written_anew
+from port.translation.frontend.in_place import replace_in_place_operators
 
 from .test_functional_form import as_torch_does, exported, said
 
@@ -72,7 +72,7 @@ OTHERS = [
 def test_what_is_made_is_what_torch_makes(function: Callable[..., Any]) -> None:
     program = exported(function, torch.randn(2, 6))
     theirs = as_torch_does(program)
-    assert written_anew(program)
+    assert replace_in_place_operators(program)
     assert said(program) == theirs
 
 
@@ -80,7 +80,7 @@ def test_what_is_made_is_what_torch_makes(function: Callable[..., Any]) -> None:
 def test_it_computes_the_same(function: Callable[..., Any]) -> None:
     x = torch.randn(2, 6)
     program = exported(function, x)
-    assert written_anew(program)
+    assert replace_in_place_operators(program)
     program.graph_module.recompile()
     (made,) = program.graph_module(x)
     torch.testing.assert_close(made, function(x.clone()), rtol=0, atol=0)
@@ -90,7 +90,7 @@ def test_it_computes_the_same(function: Callable[..., Any]) -> None:
 def test_what_something_else_names_is_left_to_torch(function: Callable[..., Any]) -> None:
     program = exported(function, torch.randn(2, 6))
     before = str(program.graph)
-    assert not written_anew(program)
+    assert not replace_in_place_operators(program)
     assert str(program.graph) == before
 
 
@@ -105,6 +105,6 @@ def test_free_lengths_are_those_that_torch_finds() -> None:
         return torch.export.export(Calls(free), (torch.randn(4, 6),), strict=False, dynamic_shapes=shapes)
 
     program = captured()
-    assert written_anew(program)
+    assert replace_in_place_operators(program)
     assert of(program) == of(captured().run_decompositions({}))
     assert any("s" in shape for shape in of(program))

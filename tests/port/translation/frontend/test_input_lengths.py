@@ -1,4 +1,4 @@
-"""Lengths of the inputs, free and fixed."""
+"""Free and fixed lengths of the inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``continue`` and early returns as branches do what they did."""
+"""``continue`` and early ``return`` have the same effect when they are lowered to branches."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def plain(a: int, b: int) -> int:
 
 
 def ended(a: int, b: int) -> int:
-    """A loop that is broken off stays as it is."""
+    """A loop with a break stays as it is."""
     for k in range(5):
         if k == a:
             continue

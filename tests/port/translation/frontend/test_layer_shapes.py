@@ -1,4 +1,4 @@
-"""Which layers are alike: those that give results of the same shapes on the same inputs."""
+"""Which layers are identical: those with the same output shapes for the same inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lengths that grow into long formulas: given up while torch.export traces, in a second."""
+"""Lengths that grow into long formulas are given up within a second, while torch.export traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One trace is of both modes where nothing asks for the mode; where something does, each mode has its own."""
+"""One trace serves both modes if nothing reads the mode; otherwise each mode has its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from port.translation.ir.printer import print_graph
 
 
 class Plain(nn.Module):
-    """Asks for nothing; its layers do."""
+    """Does not read the mode; its layers do."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,14 +37,14 @@ class Scaled(Plain):
 
 
 class OfItsLayer(Plain):
-    """Asks a layer that is kept whole, from outside of it."""
+    """Reads the mode of a layer kept whole, from outside."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x) * (3 if self.layers[2].training else 2)
 
 
 class Asked(Plain):
-    """By the name of the attribute."""
+    """Reads the mode by the attribute's name."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x) * (3 if getattr(self, "training", False) else 2)
@@ -56,7 +56,7 @@ class Functional(Plain):
 
 
 class Noted(Plain):
-    """Its `train` does more than set the flag: what a forward pass reads is another one."""
+    """Its `train` does more than set the flag: forward reads another attribute."""
 
     noted = False
 
@@ -69,7 +69,7 @@ class Noted(Plain):
 
 
 class OfItsOwn(Plain):
-    """What is read is no flag of torch's."""
+    """Reads a flag that is not torch's."""
 
     @property
     def training(self) -> bool:  # type: ignore[override]
@@ -84,7 +84,7 @@ class OfItsOwn(Plain):
 
 
 class Setting(Plain):
-    """Puts a layer into evaluation for good; the next call of it is another one."""
+    """Puts a layer into evaluation permanently, which changes its next call."""
 
     def forward(self, x: Tensor) -> Tensor:
         self.layers[2].eval()
@@ -92,14 +92,14 @@ class Setting(Plain):
 
 
 def hooked() -> nn.Module:
-    """A layer kept whole, with a hook that asks for the mode."""
+    """A layer kept whole, with a hook that reads the mode."""
     module = Plain()
     module.layers[0].register_forward_hook(lambda layer, args, result: result * (3 if layer.training else 2))
     return module
 
 
 class Listed(Plain):
-    """Asks a module by a list that torch does not know of."""
+    """Reads the mode of a module in a plain list, which torch does not know of."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ X = torch.randn(5, 6)
 
 
 def both(module: nn.Module, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[bool, Graph], int]:
-    """A module's graphs, and how many traces were made for them."""
+    """A module's graphs, and the number of traces that were made for them."""
     traces = 0
     traced = diagnostics.traced
 
@@ -161,7 +161,7 @@ def test_it_is_written_as_it_asks(name: str) -> None:
 
 @pytest.mark.sweep
 def test_a_trace_that_is_not_of_both_modes_is_found_by_the_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: reads are not noted, so that training is written as evaluation is."""
+    """The planted fault: reads go unnoticed, so that training is written like evaluation."""
     monkeypatch.setattr(
         mode_reads.ModeReads, "found", property(lambda self: False, lambda self, found: None), raising=False
     )
@@ -170,7 +170,7 @@ def test_a_trace_that_is_not_of_both_modes_is_found_by_the_proof(monkeypatch: py
 
 
 class Choosy(nn.Module):
-    """A layer that gives less in training."""
+    """A layer with fewer outputs in training."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x[:2] if self.training else x

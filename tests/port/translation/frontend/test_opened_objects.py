@@ -1,4 +1,4 @@
-"""Objects are opened to dicts of their tensors; what holds none, and torch's own things, stay."""
+"""Objects become dicts of their tensors; objects without tensors, and torch's own, stay as they are."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import pytest
 from torch import nn
 
 from port.pairs.layers.conv_transpose import output_sizes_at_calls
-from port.translation.frontend.output_sizes import in_spatial_sizes
+from port.translation.frontend.output_sizes import with_spatial_output_sizes
 from port.translation.ir.graph import Graph, LayerCall, Value
 from port.translation.ir.number import KnownNumber
 from port.translation.ir.origin import AttributeOf
@@ -25,6 +25,6 @@ def test_the_numbers_that_stay_keep_their_origins(size: list[int], left_out: int
     arguments, keywords = ((X,), {"output_size": size}) if by_name else ((X, size), {})
     call = LayerCall("0", root[0], arguments, keywords, Y, None, numbers=numbers)
     with output_sizes_at_calls():
-        (step,) = in_spatial_sizes(root, Graph((X,), {}, {}, [call])).steps
+        (step,) = with_spatial_output_sizes(root, Graph((X,), {}, {}, [call])).steps
     assert isinstance(step, LayerCall) and step.arguments == (X,) and step.keywords == {"output_size": (10, 14)}
     assert step.numbers == {("output_size", 0): HIGH, ("output_size", 1): WIDE}

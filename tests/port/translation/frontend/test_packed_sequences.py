@@ -1,4 +1,4 @@
-"""Packed sequences: padded ones with their lengths, whichever way they are packed, handed on and unpacked."""
+"""Packed sequences become padded ones with lengths, however they are packed, passed on and unpacked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CODES = (nn.utils.rnn.pack_padded_sequence.__code__, nn.utils.rnn.pad_packed_seq
 
 
 class Tagger(nn.Module):
-    """Lengths in any order, the batch first."""
+    """Lengths in any order, batch first."""
 
     def __init__(self, layers: int = 1, bidirectional: bool = False) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Tagger(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Takes and gives packed sequences."""
+    """Takes and returns packed sequences."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Encoder(nn.Module):
 
 
 class TimeFirst(nn.Module):
-    """Another value for the padding, the lengths given back, a part of its own."""
+    """Another padding value, returned lengths, and an inner module."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class TimeFirst(nn.Module):
 
 
 class OfItsParts(nn.Module):
-    """A layer on what is packed alone, and a packed sequence made again."""
+    """A layer on the packed data alone, and a packed sequence rebuilt from its fields."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ def test_made_of_its_parts() -> None:
 
 
 class Mixed(nn.Module):
-    """A layer that is time first given a batch that is not; its outputs and what it was given, taken apart."""
+    """A time-first layer on a batch-first sequence; outputs and input are unpacked."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -202,7 +202,7 @@ class OwnLayer(nn.Module):
 
 @pytest.mark.parametrize(
     ("module", "why"),
-    [(ReadsTheOrder(), "the order of a packed batch is read"), (OwnLayer(), "Own is given a packed sequence, and")],
+    [(ReadsTheOrder(), "the order of a packed batch is read"), (OwnLayer(), "Own receives a packed sequence, and")],
     ids=["order", "own layer"],
 )
 def test_what_only_a_packed_one_has_is_refused(module: nn.Module, why: str) -> None:

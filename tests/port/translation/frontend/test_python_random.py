@@ -1,4 +1,4 @@
-"""What depends on Python's or numpy's random numbers is refused with its line; what only draws them is translated."""
+"""Results that depend on Python's or numpy's random numbers are refused; draws without an effect are translated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 class Dropping(nn.Module):
-    """Layer drop, as it is often written."""
+    """LayerDrop, as it is often written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class RarelyByNumpy(Dropping):
 
 
 class Own(Dropping):
-    """Holds its generator: each copy begins where it stands."""
+    """Holds its generator: each copy starts from the same state."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class OwnOfNumpy(Own):
 
 
 class Unused(Dropping):
-    """Draws, and does nothing with it: as a log line that is written now and then."""
+    """Draws a number without using it, as for an occasional line of log."""
 
     def forward(self, x: Tensor) -> Tensor:
         if self.drawn() < 0:

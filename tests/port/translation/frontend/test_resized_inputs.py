@@ -1,4 +1,4 @@
-"""Inputs at other lengths: indices, masks and sorted lengths stay what they are; no sample is another one's copy."""
+"""Resized inputs: indices, masks and sorted lengths stay valid, and no sample is a copy of another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which lengths a module's code goes along, found out by running it at another one."""
+"""Lengths that a module's code loops over are found by running it at another length."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from torch import Tensor, nn
 
 from port.translation.frontend.free_lengths import free_lengths
 from port.translation.frontend.leaf_modules import kept_layers
-from port.translation.frontend.stepped_lengths import short_sizes, walked_lengths
+from port.translation.frontend.stepped_lengths import looped_lengths, short_sizes
 from port.translation.frontend.trials import Trials
 
 from ..loops import MODELS, Translator
 
 
 class Whole(nn.Module):
-    """Its layer goes along time by itself."""
+    """Its layer loops over time internally."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Whole(nn.Module):
 
 
 class Masked(nn.Module):
-    """Two inputs that have to be equally long."""
+    """Two inputs that must have equal lengths."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Masked(nn.Module):
 
 def walked(module: nn.Module, *args: Tensor) -> list[tuple[tuple[int, int], ...]]:
     trials = Trials(module, args, {}, kept_layers(module))
-    return [length.axes for length in walked_lengths(trials, free_lengths(trials))]
+    return [length.axes for length in looped_lengths(trials, free_lengths(trials))]
 
 
 @pytest.mark.parametrize("name", ["by hand", "two layers", "called", "selective scan"])

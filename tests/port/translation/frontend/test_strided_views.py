@@ -1,4 +1,4 @@
-"""Writes to diagonals: ``fill_diagonal_`` goes through a strided view, ``diagonal()`` through its own operator."""
+"""Writes to diagonals: ``fill_diagonal_`` uses a strided view, ``diagonal()`` its own operator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from port.errors import NoPair
 
 
 class Filled(nn.Module):
-    """As a contrastive loss leaves out what each is with itself."""
+    """Masks each sample's similarity with itself, as a contrastive loss does."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         likeness = x @ x.t()
@@ -27,7 +27,7 @@ class OfAnyShape(nn.Module):
 
 
 class OfAPart(nn.Module):
-    """One that does not begin where its memory does."""
+    """A matrix that does not start where its memory does."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = x * 2
@@ -36,7 +36,7 @@ class OfAPart(nn.Module):
 
 
 class Others(nn.Module):
-    """Of matrices in a batch, beside the middle as well."""
+    """Diagonals of batched matrices, and off the main diagonal."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = x @ x.transpose(-1, -2)
@@ -47,7 +47,7 @@ class Others(nn.Module):
 
 
 class Strided(nn.Module):
-    """No diagonal: every second number."""
+    """Not a diagonal: every second number."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = x * 2

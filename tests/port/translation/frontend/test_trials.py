@@ -1,4 +1,4 @@
-"""The original is run without numbers where nothing asks for them, and takes just what it takes with them."""
+"""Trial runs on fake tensors accept the same lengths as real runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from port.translation.frontend.trials import Trials
 
 
 class Words(nn.Module):
-    """Positions are looked up: nothing but the table's end tells how many there may be."""
+    """Looks positions up: only the table's end limits their number."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class Words(nn.Module):
 
 
 class Chosen(nn.Module):
-    """Keeps as many rows as its mask says, and that many have to go into pairs."""
+    """Keeps as many rows as its mask selects, and pairs them."""
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         return x[mask].view(-1, 2, x.shape[-1])

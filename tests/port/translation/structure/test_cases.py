@@ -232,7 +232,7 @@ def test_calls_that_no_argument_tells_apart_are_refused_with_what_decides() -> N
 
 
 def test_an_argument_that_no_source_says_is_the_same_in_all_calls() -> None:
-    with pytest.raises(UsageError, match=r"dtype is torch\.float16 in an example call"):
+    with pytest.raises(UsageError, match=r"dtype is torch\.float16 in one example call"):
         port.translate(Cast(), cases=[(batch(),), (batch(), torch.float16)], static=True)
 
 

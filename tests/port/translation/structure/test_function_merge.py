@@ -10,7 +10,7 @@ import torch
 
 import port
 from port.translation import Translation
-from port.translation.frontend.meta_device import on_meta_alone
+from port.translation.frontend.meta_device import built_on_meta
 from port.translation.verify import prove
 from tests.port.translation.agreeing import translated
 from tests.port.translation.branched_function_nets import ByLength, DecidedOtherwise, Shifting
@@ -55,7 +55,7 @@ def test_a_fault_in_a_condition_is_found(shifting: tuple[Shifting, Translation],
 @pytest.mark.sweep
 def test_on_the_meta_device_it_is_the_same_source(shifting: tuple[Shifting, Translation]) -> None:
     _, made = shifting
-    there = port.translate(on_meta_alone(Shifting), X, construct=Shifting, static=True, sizes_limit=0.0)
+    there = port.translate(built_on_meta(Shifting), X, construct=Shifting, static=True, sizes_limit=0.0)
     function = made.source.partition("def shifted_windows")[2].partition("class ")[0]
     assert function in there.source and "broadcast_to" not in function
 

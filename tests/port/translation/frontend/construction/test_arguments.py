@@ -1,4 +1,4 @@
-"""Numbers in what a constructor is given remember where they stand there."""
+"""Numbers in constructor arguments remember their position there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from port.translation.frontend.construction.arguments import GivenArguments, is_configuration
+from port.translation.frontend.construction.arguments import TrackedArguments, is_configuration
 from port.translation.ir.origin import ConstructorArgument
 from port.translation.ir.origin_numbers import origin_of
 
@@ -42,7 +42,7 @@ class Slotted:
 
 
 def known(value: Any) -> Any:
-    return GivenArguments().known(value, 7, "given")
+    return TrackedArguments().known(value, 7, "given")
 
 
 def argument(number: Any) -> str | None:
@@ -62,7 +62,7 @@ def test_numbers() -> None:
 
 
 def test_a_number_of_another_constructor_is_now_this_ones() -> None:
-    before = GivenArguments().known(3, 2, "other")
+    before = TrackedArguments().known(3, 2, "other")
     assert argument(known(before)) == "given"
 
 
@@ -88,7 +88,7 @@ def test_a_configuration_is_copied() -> None:
 
 
 def test_which_argument_a_configuration_is() -> None:
-    arguments = GivenArguments()
+    arguments = TrackedArguments()
     made = arguments.known(Settings(), 7, "config")
     assert arguments.origin_of_object(made) == ConstructorArgument(7, "config")
     assert arguments.origin_of_object(made.inner) == ConstructorArgument(7, "config.inner")

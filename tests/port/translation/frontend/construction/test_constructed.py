@@ -1,4 +1,4 @@
-"""A model constructed anew: whose constructor is given what, and how often it goes round."""
+"""A reconstructed model: the arguments of each constructor, and its loop counts."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_what_makes_another_model_is_none() -> None:
 
 
 class Strict(nn.Module):
-    """Asks more of a number than its value."""
+    """Requires an exact int."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()

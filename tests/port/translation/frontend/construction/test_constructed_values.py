@@ -1,4 +1,4 @@
-"""What makes the modules that a constructor is given."""
+"""The calls that make the modules among a constructor's arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""It is seen with which numbers parameters are drawn."""
+"""The parameters of random draws are recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from port.translation.ir.origin_numbers import origin_of, with_origin
 
 
 def drawn(draw: Callable[[Tensor, Any], Any]) -> list[str] | None:
-    """The kind and the numbers of a draw; None where none of them knows where it comes from."""
+    """The kind and the numbers of a draw; None where none has an origin."""
     with Draws() as seen:
         tensor = torch.empty(2, 3)
         draw(tensor, with_origin(0.5, ConstructorArgument(0, "std")))

@@ -1,4 +1,4 @@
-"""Functions of Python's that remember origins while a model is constructed, and are Python's own otherwise."""
+"""Python's functions keep origins while a model is constructed, and are unchanged otherwise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from port.translation.frontend.construction.python_functions import remembering
+from port.translation.frontend.construction.python_functions import keeping_origins
 from port.translation.frontend.construction.sizes import Sizes
 from port.translation.ir.origin import ConstructorArgument, said
 from port.translation.ir.origin_numbers import origin_of, with_origin
@@ -24,10 +24,10 @@ NAMES = {"dim": DIM, "ratio": RATIO, "math": math, "sqrt": sqrt}
 
 @pytest.fixture
 def module() -> Iterator[tuple[ModuleType, list[int]]]:
-    """A module of a user's, and the lengths of the ranges in it."""
+    """A user's module, and the lengths of the ranges in it."""
     made, ranges = ModuleType("users"), list[int]()
     vars(made).update(NAMES)
-    with remembering([made], ranges.append):
+    with keeping_origins([made], ranges.append):
         yield made, ranges
 
 
@@ -92,7 +92,7 @@ def test_all_is_as_before_afterwards() -> None:
     own = {"sqrt": sqrt, "range": "its own"}
     vars(made).update(own)
     before, whole = math.sqrt, dict(vars(made))
-    with pytest.raises(KeyError), remembering([made], [].append):
+    with pytest.raises(KeyError), keeping_origins([made], [].append):
         assert math.sqrt is not before
         assert vars(made)["range"] == "its own"
         raise KeyError
@@ -103,7 +103,7 @@ def test_all_is_as_before_afterwards() -> None:
 
 def test_the_lengths_of_an_empty_tensor(module: tuple[ModuleType, list[int]]) -> None:
     vars(module[0])["torch"] = torch
-    with remembering([module[0]], module[1].append), Sizes() as sizes:
+    with keeping_origins([module[0]], module[1].append), Sizes() as sizes:
         made = eval("torch.Tensor(2, dim)", vars(module[0]))
         other = eval("torch.Tensor([2, 3])", vars(module[0]))
         kinds = eval("isinstance(torch.ones(1), torch.Tensor), torch.nn.Linear", vars(module[0]))

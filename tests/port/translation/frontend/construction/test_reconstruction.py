@@ -1,4 +1,4 @@
-"""The arguments of a module's constructor are found in the module, and never wrong ones."""
+"""Constructor arguments are inferred from a module, and never wrong ones."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_nothing_is_seen_of_it(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def given_to(build: Callable[[], nn.Module]) -> tuple[nn.Module, dict[str, Any]]:
-    """A module, and what its constructor was given in truth."""
+    """A module, and the true arguments of its constructor."""
     given: dict[int, dict[str, Any]] = {}
 
     def watch(frame: Any, event: str, _: Any) -> None:
@@ -276,7 +276,7 @@ def test_the_zoos_are_found_and_are_what_they_were_given() -> None:
 
 
 def plainly(value: Any) -> Any:
-    """A list and a tuple of the same are the same argument."""
+    """Treat a list and a tuple with the same items as equal."""
     return described(tuple(value) if isinstance(value, list) else value)
 
 

@@ -1,4 +1,4 @@
-"""The settings of a model are moved to others that it takes."""
+"""A model's settings are moved to other values that it accepts."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from torch import Tensor, nn
 
 from port.translation.frontend.construction import constructed
 from port.translation.frontend.construction.moved_settings import moved
-from port.translation.frontend.construction.settings import Setting, Sized, sized
+from port.translation.frontend.construction.settings import ConfiguredModel, Setting, configured_model
 from tests.port.translation.constructor_nets import Config, FromNamespace, Gpt, MlpConfig, Tuples, TwoScaled
 from tests.port.translation.odd_constructors import MadeUp, ReadsShared
 
 
-def model(module: nn.Module, *args: Tensor) -> Sized:
+def model(module: nn.Module, *args: Tensor) -> ConfiguredModel:
     construction = constructed(module)
     assert construction is not None
-    found = sized(construction, module, [(args, {})])
+    found = configured_model(construction, module, [(args, {})])
     assert found is not None
     return found
 
 
-def after(module: nn.Module, settings: list[Setting], *args: Tensor) -> Sized:
+def after(module: nn.Module, settings: list[Setting], *args: Tensor) -> ConfiguredModel:
     return moved(model(module, *args), settings, module)
 
 
@@ -47,7 +47,7 @@ def test_one_is_moved_and_the_inputs_with_it() -> None:
     found = after(TwoScaled(4), [("dim",)], torch.ones(2, 4))
     assert found.moved == {("dim",): 5}
     assert found.calls[0][0][0].shape == (2, 5)
-    assert found.given == {"dim": 5, "scale": 0.5}
+    assert found.arguments == {"dim": 5, "scale": 0.5}
     assert found.construct().one.fc.in_features == 5
 
 
@@ -67,10 +67,10 @@ def test_inputs_are_resized_only_where_they_have_to_be() -> None:
 def test_a_configurations_field_is_moved_in_a_copy() -> None:
     args, config = Namespace(dim=4, hidden=6, scale=0.5), Config(8, 2, 1, MlpConfig(6))
     found = after(FromNamespace(args), [("args", "hidden"), ("args", "scale")], torch.ones(2, 4))
-    assert vars(found.given["args"]) == {"dim": 4, "hidden": 7, "scale": 0.25}
+    assert vars(found.arguments["args"]) == {"dim": 4, "hidden": 7, "scale": 0.25}
     assert vars(args) == {"dim": 4, "hidden": 6, "scale": 0.5}
     gpt = after(Gpt(config), [("config", "mlp", "ratio")], torch.ones(1, 2, dtype=torch.int64))
-    assert gpt.given["config"].mlp == MlpConfig(6, 3.0)  # half of 2 is 1, which is not written
+    assert gpt.arguments["config"].mlp == MlpConfig(6, 3.0)  # half of 2 is 1, which is not written
     assert config.mlp == MlpConfig(6, 2.0)
 
 
@@ -79,7 +79,7 @@ def test_a_tuple_is_moved_as_one() -> None:
 
 
 class Numbers(nn.Module):
-    """Takes any."""
+    """Accepts any values."""
 
     def __init__(self, value: Any) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Numbers(nn.Module):
 
 
 class Widths(nn.Module):
-    """The first of its widths is the length of its input."""
+    """The first of its widths is its input's length."""
 
     def __init__(self, widths: tuple[int, ...]) -> None:
         super().__init__()
@@ -124,9 +124,9 @@ def test_a_model_that_its_class_does_not_make_again(monkeypatch: pytest.MonkeyPa
     module = ReadsShared(4)
     construction = constructed(module)
     assert construction is not None
-    assert sized(construction, module, [((), {})]) is not None
+    assert configured_model(construction, module, [((), {})]) is not None
     monkeypatch.setitem(vars(__import__(ReadsShared.__module__, fromlist=["SHARED"]))["SHARED"], "width", 9)
-    assert sized(construction, module, [((), {})]) is None
+    assert configured_model(construction, module, [((), {})]) is None
 
 
 def test_the_generators_are_left_as_they_are() -> None:

@@ -1,4 +1,4 @@
-"""Lengths that tensors are made with remember where they come from."""
+"""The lengths with which tensors are made remember their origin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DIM = ConstructorArgument(0, "dim")
 
 
 def sizes(make: Callable[[Any], Tensor], dim: int = 6) -> tuple[list[str], tuple[int, ...]] | None:
-    """What is said of a tensor's lengths, and these; None if nothing is."""
+    """The origins of a tensor's lengths, and the lengths; None if none is known."""
     with Sizes() as seen:
         made = make(with_origin(dim, DIM))
     found = seen.of(made)

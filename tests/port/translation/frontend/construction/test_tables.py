@@ -1,4 +1,4 @@
-"""It is seen how tables are worked out of counts and of numbers that know where they come from."""
+"""The formulas of tables are recorded, with the origins of their numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from port.translation.ir.origin_numbers import origin_of, with_origin
 
 
 def text(part: Any) -> str:
-    """A formula, and the arguments in it by their names."""
+    """A table's formula as text, with the names of the arguments in it."""
     if isinstance(part, TableFormula):
         return f"{part.operator}({', '.join(map(text, part.operands))})"
     origin = origin_of(part)

@@ -1,4 +1,4 @@
-"""Layers that ask whether a switch is a bool are given one, and hold what remembers its origin."""
+"""Layers that require real bools get them, and their attributes keep the origin."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ from port.translation.ir.origin import LiteralAt, Origin, WorkedOut, said
 
 
 def graph_of(module: Any, *args: Any, training: bool = False) -> Graph:
-    """A module's run, all lengths fixed."""
+    """The graph of a module, with all lengths fixed."""
     return BothModes(module, args, {}, layers=kept_layers(module)).graph(training=training)
 
 
 def numbers_seen(graph: Graph, what: str) -> list[dict[NumberPath, Origin | None]]:
-    """The origins of the numbers of each operator of a name, or of each call of a module at a path."""
+    """The origins of the numbers of each operator with a name, or of each call of the module at a path."""
     found = []
     for step in each_step(graph.steps):
         if isinstance(step, Operation) and step.operator.split(".")[1] == what:
@@ -32,7 +32,7 @@ def numbers_seen(graph: Graph, what: str) -> list[dict[NumberPath, Origin | None
 
 
 def said_of(graph: Graph, what: str, name: str | int, scope: str = "") -> list[Any]:
-    """What is said of one argument of each, a literal as ``<3>``; None if not known, a list of several numbers."""
+    """The origin of one argument of each, a literal as ``<3>``; None if unknown, a list for several numbers."""
     found = []
     for numbers in numbers_seen(graph, what):
         items = [
@@ -58,7 +58,7 @@ def _literals(origin: Origin) -> Iterator[LiteralAt]:
 
 
 def _written(literal: LiteralAt) -> str:
-    """What stands at a literal's location."""
+    """The source text at a literal's location."""
     tree = ast.parse(Path(literal.location.file).read_text(encoding="utf-8"))
     here = literal.location.line, literal.column
     found = [node for node in ast.walk(tree) if isinstance(node, ast.expr) and (node.lineno, node.col_offset) == here]

@@ -1,4 +1,4 @@
-"""Modules captured: where the numbers of their operators, of their layers and of their calls come from."""
+"""The origins of numeric arguments of operators, layers and module calls in a capture."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ X = torch.zeros(5, 7, 21)
 
 
 class Attention(nn.Module):
-    """Two attributes of one value, and one of each kind of call."""
+    """Two attributes with the same value, and one call of each kind."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ def test_arguments_of_operators() -> None:
 
 
 class Traps(nn.Module):
-    """What the source does not say plainly."""
+    """Numbers whose origin the source does not show plainly."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ def test_subscripts_and_sizes_for_each_axis() -> None:
 
 
 class Asking(nn.Module):
-    """A layer that is kept whole and takes a flag."""
+    """A layer kept whole that takes a flag."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a name was last given before a point in a function."""
+"""The assignment that reaches a point in a function."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from port.translation.frontend.origins.executing import SourceFile
 
 
 def _before_use(body: str, name: str = "n", *, held: bool | None = None) -> Binding | None:
-    """What gives ``n`` where a function of ``x`` and ``n`` calls ``use``."""
+    """The binding of ``n`` where a function of ``x`` and ``n`` calls ``use``."""
     file = SourceFile(
         "net.py", ast.parse(f"def f(x, n, *rest, other=3):\n{textwrap.indent(textwrap.dedent(body), '    ')}")
     )

@@ -1,4 +1,4 @@
-"""Numbers of composite operators, in what these become."""
+"""Numbers of composite operators are found in the operators that they are decomposed into."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The expression that a frame is carrying out, and the function that it stands in."""
+"""The expression that a frame is executing, and the function around it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _text(found: Executing | None) -> str:
 
 
 class Asked:
-    """Tells what is carried out when one of its operators is."""
+    """Reports the executing expression when one of its operators runs."""
 
     def __mul__(self, other: Any) -> Executing | None:
         return _here(2)
@@ -49,7 +49,7 @@ def test_operators_are_expressions_too() -> None:
 
 
 class Chained:
-    """Its method tells what is carried out, and gives itself."""
+    """Its method reports the executing expression, and returns self."""
 
     def __init__(self) -> None:
         self.told: list[str] = []

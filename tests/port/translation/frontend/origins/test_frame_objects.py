@@ -1,4 +1,4 @@
-"""Variables and attributes are looked up, and nothing of the user's is run for it."""
+"""Variables and attributes are looked up without running the user's code."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_whether_it_trains_is_looked_up_and_not_asked() -> None:
 
 
 class Renaming:
-    """As a configuration of ``transformers`` does."""
+    """Maps attribute names, as a configuration of ``transformers`` does."""
 
     def __getattr__(self, name: str) -> int:
         if name == "n_head":

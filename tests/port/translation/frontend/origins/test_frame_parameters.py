@@ -1,4 +1,4 @@
-"""What the parameters of a running function were given."""
+"""The arguments of a running function are resolved from its caller's source."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _resolve(node: ast.expr, point: ProgramPoint) -> Resolved:
 
 
 def _given() -> dict[str, Any]:
-    """The parameters of whoever calls this."""
+    """The resolved parameters of the caller."""
     given = FrameParameters(SourceFiles(), _resolve).of(sys._getframe(1))
     return {name: found().value for name, found in given.items()}
 

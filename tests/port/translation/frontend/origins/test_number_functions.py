@@ -1,4 +1,4 @@
-"""The user's functions of plain numbers, carried out on numbers with origins; other functions are never called."""
+"""The user's purely numeric functions run on numbers with origins; other functions are never called."""
 
 from __future__ import annotations
 

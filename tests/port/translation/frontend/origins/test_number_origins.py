@@ -1,4 +1,4 @@
-"""From an expression and a frame to a value and its origin; where the source does not say it, nothing is said."""
+"""An expression in a frame is resolved to its value and origin; an unknown one stays unknown."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _set_later() -> None:
 
 
 class Net(nn.Module):
-    """Its methods tell where what they are about to use comes from."""
+    """Its methods report the origin of what they are about to use."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,11 +38,11 @@ class Net(nn.Module):
         self.seen: list[Any] = []
 
     def tell(self, value: Any) -> None:
-        """What is known of the argument, seen from its caller: its origin in words, or a list of them."""
+        """The resolved argument, seen from its caller: its origin in words, or a list of them."""
         origins = NumberOrigins(self)
         point = origins.files.point(sys._getframe(1))
         assert point is not None and isinstance(point.node, ast.Call)
-        found = origins.resolve(point.node.args[0], point).seen_as(value)
+        found = origins.resolve(point.node.args[0], point).observed_as(value)
         items = [found] if not isinstance(value, tuple | list) else (found.each_item() or ())
         texts = []
         for item, given in zip(items, value if isinstance(value, tuple | list) else [value], strict=False):

@@ -1,4 +1,4 @@
-"""Which expression of a call goes into which argument of an operator."""
+"""The expressions of a call are matched with the arguments of an operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of what an expression holds."""
+"""The resolved items of an expression."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def test_an_attributes_items_are_attributes() -> None:
 def test_a_shapes_items_are_lengths() -> None:
     assert Resolved((7, 5), shape=SHAPE).item(-1) == Resolved(5, SHAPE.length(-1))
     assert Resolved(shape=SHAPE).item(1) == Resolved(origin=SHAPE.length(1))
-    both = Resolved(shape=SHAPE).seen_as((7, 5)).each_item()
+    both = Resolved(shape=SHAPE).observed_as((7, 5)).each_item()
     assert both == (Resolved(7, SHAPE.length(0)), Resolved(5, SHAPE.length(1)))
 
 
 def test_what_is_seen_to_be_another_has_no_origin() -> None:
-    assert Resolved(3, HEADS).seen_as(3) == Resolved(3, HEADS)
-    assert Resolved(origin=HEADS).seen_as(3) == Resolved(3, HEADS)
-    assert Resolved(3, HEADS).seen_as(5) == Resolved(5)
-    assert Resolved(1, HEADS).seen_as(True) == Resolved(True)
-    assert Resolved(3, HEADS).seen_as(MISSING) == Resolved(3, HEADS)
+    assert Resolved(3, HEADS).observed_as(3) == Resolved(3, HEADS)
+    assert Resolved(origin=HEADS).observed_as(3) == Resolved(3, HEADS)
+    assert Resolved(3, HEADS).observed_as(5) == Resolved(5)
+    assert Resolved(1, HEADS).observed_as(True) == Resolved(True)
+    assert Resolved(3, HEADS).observed_as(MISSING) == Resolved(3, HEADS)
     items = Resolved(items=(Resolved(3, HEADS), Resolved(5, DIM)))
-    assert items.seen_as((3, 7)).each_item() == (Resolved(3, HEADS), Resolved(7))
-    assert items.seen_as((3, 5, 7)).each_item() == (Resolved(3), Resolved(5), Resolved(7))
+    assert items.observed_as((3, 7)).each_item() == (Resolved(3, HEADS), Resolved(7))
+    assert items.observed_as((3, 5, 7)).each_item() == (Resolved(3), Resolved(5), Resolved(7))
 
 
 def test_what_a_dict_holds() -> None:

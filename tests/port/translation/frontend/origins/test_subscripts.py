@@ -1,4 +1,4 @@
-"""Which part of a subscript goes into which operator."""
+"""The parts of a subscript are matched with the arguments of its operators."""
 
 from __future__ import annotations
 

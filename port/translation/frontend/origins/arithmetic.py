@@ -31,7 +31,7 @@ _FUNCTIONS: dict[Any, str] = {
 
 
 def combined(kind: ast.operator, left: Resolved, right: Resolved) -> Resolved:
-    """What an operator gives of two; tuples are put one behind the other."""
+    """Apply a binary operator; ``+`` concatenates tuples and lists."""
     if isinstance(kind, ast.Add):
         one, other = left.each_item(), right.each_item()
         if one is not None and other is not None:
@@ -41,13 +41,13 @@ def combined(kind: ast.operator, left: Resolved, right: Resolved) -> Resolved:
 
 
 def signed(kind: ast.unaryop, operand: Resolved) -> Resolved:
-    """What a sign gives of a number."""
+    """Apply a sign."""
     known = _SIGNS.get(type(kind))
     return Resolved() if known is None else _worked_out(*known, (operand,))
 
 
 def called(function: Any, operands: Sequence[Resolved]) -> Resolved:
-    """What one of Python's functions of numbers gives, such as ``int`` or ``math.sqrt``."""
+    """Apply one of Python's numeric functions, such as ``int`` or ``math.sqrt``."""
     try:
         name = _FUNCTIONS.get(function)
     except TypeError:  # it cannot be hashed
@@ -56,7 +56,7 @@ def called(function: Any, operands: Sequence[Resolved]) -> Resolved:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is one of Python's own numbers: a symbolic one is not, of which nothing may be asked."""
+    """Whether a value is a plain Python number; a symbolic number, which must not be tested, is not."""
     return type(value) in (bool, int, float)
 
 

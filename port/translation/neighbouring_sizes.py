@@ -1,4 +1,4 @@
-"""The proof around the size that a model is given at: each argument moved by itself, and then two of them at a time."""
+"""Compare both sides at neighbouring sizes: each argument changed alone, then two at a time."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from typing import Any
 from port.errors import PortError
 from port.judging import Status
 from port.parity.sides.duration import LONG, duration
+from port.translation.at_other_settings import ModelAtOtherSettings
 from port.translation.frontend.construction.moved_settings import moved_alone, moved_together
-from port.translation.frontend.construction.settings import Setting, Sized
+from port.translation.frontend.construction.settings import ConfiguredModel, Setting
 from port.translation.other_settings import OtherSizes, WrongAt
-from port.translation.proved_elsewhere import Elsewhere
 from port.translation.structure.kept_constructors import CannotKeep
 from port.translation.verify import Proof
 
 MOST = 24
-"""Sizes that are tried, whatever time there is."""
+"""The most sizes that are tried, however long the time limit is."""
 _SEED = 0
-"""Of which two arguments are moved together, and where to."""
+"""Seed for the choice of two arguments to change together, and of their values."""
 
 
-def proved_around(
-    elsewhere: Elsewhere,
-    model: Sized,
+def compare_neighbouring_sizes(
+    elsewhere: ModelAtOtherSettings,
+    model: ConfiguredModel,
     settings: Sequence[Setting],
     *,
     limit: float,
     expected: float = 0.0,
     tell: Callable[[str], Any] | None = None,
 ) -> OtherSizes:
-    """Compare both sides at other sizes, as many as the time allows; it ends with the first at which they differ.
+    """Compare both sides at as many other sizes as the time allows, up to the first at which they differ.
 
     Args:
-        elsewhere: constructs both sides there.
-        model: the original as it is given.
-        settings: that are moved: each to a value beside it that the original takes, then two at a time, at random.
-        limit: seconds that it may take.
-        expected: seconds that comparing at the given size took.
-        tell: is told beforehand how long it may take, if that is long.
+        elsewhere: constructs both sides at other settings.
+        model: the original at its own settings.
+        settings: the settings to change: each to a neighbouring value that the original accepts, then two at random.
+        limit: the time limit in seconds.
+        expected: the time in seconds that the comparison at the model's own size took.
+        tell: called beforehand with the expected duration, if that is long.
     """
     began, longest = time.monotonic(), expected
     made, pairs = OtherSizes(limit=limit), list(combinations(settings, 2))
@@ -64,8 +64,10 @@ def proved_around(
     return made
 
 
-def _others(elsewhere: Elsewhere, model: Sized, settings: Sequence[Setting]) -> Iterator[Sized]:
-    """The model with each setting moved by itself, and then with two, which and where to at random."""
+def _others(
+    elsewhere: ModelAtOtherSettings, model: ConfiguredModel, settings: Sequence[Setting]
+) -> Iterator[ConfiguredModel]:
+    """Yield the model with each setting changed alone, then with random pairs changed."""
     for setting in settings:
         alone = next(moved_alone(model, setting, elsewhere.original), None)
         if alone is not None:
@@ -79,10 +81,10 @@ def _others(elsewhere: Elsewhere, model: Sized, settings: Sequence[Setting]) -> 
             yield together
 
 
-def _with(made: OtherSizes, elsewhere: Elsewhere, other: Sized) -> OtherSizes:
+def _with(made: OtherSizes, elsewhere: ModelAtOtherSettings, other: ConfiguredModel) -> OtherSizes:
     try:
         proof = elsewhere.proof_around(other)
-    except (PortError, AssertionError, CannotKeep) as error:  # that says nothing of what was written
+    except (PortError, AssertionError, CannotKeep) as error:  # no verdict on the written module
         return replace(made, unjudged=(*made.unjudged, (other.named, f"it cannot be translated there: {error}")))
     if proof.status is Status.DIFFER:
         return replace(made, wrong=WrongAt(other.named, tuple(other.moved), _difference(proof)))
@@ -94,4 +96,4 @@ def _with(made: OtherSizes, elsewhere: Elsewhere, other: Sized) -> OtherSizes:
 
 def _difference(proof: Proof) -> str:
     row = next((row for row in proof.rows if row.status is Status.DIFFER), None)
-    return f"what was written is another model: {proof.failed or row}"
+    return f"the written module computes something else: {proof.failed or row}"

@@ -1,4 +1,4 @@
-"""Of a module that is called in loops, how many rounds these have, and what the source says for it."""
+"""Iteration counts of the loops around a module's call, and their origins in the source."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Block(nn.Module):
 
 
 class Nested(nn.Module):
-    """A loop in a loop, and one of a number that is a variable's."""
+    """A loop in a loop, and one whose count is a variable."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class Nested(nn.Module):
 
 
 def rounds(graph: Graph, what: str) -> list[list[tuple[float, str]]]:
-    """The rounds of the loops around each call of a module, from the innermost out."""
+    """The iteration counts of the loops around each call of a module, innermost first."""
     return [
         [(known.value, said(known.origin)) for path, known in step.numbers.items() if path[0] == ROUNDS]
         for step in each_step(graph.steps)

@@ -1,4 +1,4 @@
-"""Whether a condition of the source held, where values alone say it."""
+"""Evaluate conditions of the source, where values alone decide them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from port.translation.frontend.origins.frame_objects import MISSING
 from port.translation.frontend.origins.resolved import Resolved
 
 _PLAIN = (bool, int, float, str, type(None))
-"""What may be asked about: a tensor's truth, and that of a symbolic number, would be taken for the example's."""
+"""Types whose values may be tested. The truth of a tensor or a symbolic number would be that of the example only."""
 
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
@@ -24,14 +24,14 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 def truth(found: Resolved) -> bool | None:
-    """Whether a value is true; None where it is not known."""
+    """Return a value's truth; None where it is not known."""
     if type(found.value) in _PLAIN:
         return bool(found.value)
     return None if found.items is None else bool(found.items)
 
 
 def is_instance(found: Resolved, kind: Resolved) -> Any:
-    """What ``isinstance`` gives; `MISSING` where it is not known."""
+    """Evaluate ``isinstance``; `MISSING` where the result is not known."""
     items = kind.each_item()
     kinds = (kind.value,) if items is None else tuple(item.value for item in items)
     if found.value is MISSING or not all(isinstance(each, type) for each in kinds):
@@ -40,7 +40,7 @@ def is_instance(found: Resolved, kind: Resolved) -> Any:
 
 
 def compared(kind: ast.cmpop, left: Any, right: Any) -> Any:
-    """What a comparison gives; `MISSING` where it is not known."""
+    """Evaluate a comparison; `MISSING` where the result is not known."""
     if left is MISSING or right is MISSING:
         return MISSING
     if isinstance(kind, ast.Is | ast.IsNot):

@@ -1,4 +1,4 @@
-"""Which arguments of a class move together in all of its instances."""
+"""Arguments of a class whose values are correlated over all instances."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from port.translation.correlated_arguments import correlated_arguments
 from port.translation.ir import syntax
-from port.translation.moving_together import moving_together
 
 
 class Layer: ...
 
 
 def program(*instances: tuple[Any, ...]) -> Any:
-    """One of a model with these instances of a layer, by what they are given as a, b and c."""
+    """The program of a model with these instances of a layer, given by their arguments a, b and c."""
     given = {f"layers.{number}": values for number, values in enumerate(instances)}
     arguments = [
         SimpleNamespace(
@@ -41,8 +41,8 @@ def program(*instances: tuple[Any, ...]) -> Any:
 )
 def test_what_moves_together(programs: list[Any], found: str) -> None:
     expected = {"layers.0": frozenset((Layer, name) for name in found)} if found else {}
-    assert moving_together(programs, frozenset()) == expected
+    assert correlated_arguments(programs, frozenset()) == expected
 
 
 def test_what_is_out_of_the_question() -> None:
-    assert moving_together([program((8, 2, 1), (16, 4, 1))], {(Layer, "a")}) == {}
+    assert correlated_arguments([program((8, 2, 1), (16, 4, 1))], {(Layer, "a")}) == {}

@@ -1,4 +1,4 @@
-"""Which of the original's functions are functions of the written source: those that can be said as such."""
+"""Find which of the original's functions can be functions of the written source, and inline the others."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from port.translation.structure.written_function import Functions
 from port.translation.structure.written_functions import Unwritable, written_functions
 
 
-def with_kept_functions(cases: Sequence[BothRuns]) -> tuple[list[BothRuns], Functions]:
-    """The runs of each example call without the functions that cannot be written as such, and those that can."""
+def with_writable_functions(cases: Sequence[BothRuns]) -> tuple[list[BothRuns], Functions]:
+    """Inline the functions that cannot be written; return the runs of each example call, and the functions that can."""
     cases = list(cases)
     while True:
         runs = of_all_cases([captured.runs for captured in cases]).values()

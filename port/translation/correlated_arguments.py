@@ -1,4 +1,4 @@
-"""Arguments of a class that move together in all of its instances, so that they may make up for each other there."""
+"""Find arguments of a class whose values are correlated over all instances, so that one may replace the other."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from port.translation.structure.own_arguments import OwnArgument, configuration_
 from port.translation.structure.program import Program
 
 
-def moving_together(programs: Sequence[Program], fixed: Collection[OwnArgument]) -> dict[str, frozenset[OwnArgument]]:
-    """Arguments of which each has another value wherever the other has one.
+def correlated_arguments(
+    programs: Sequence[Program], fixed: Collection[OwnArgument]
+) -> dict[str, frozenset[OwnArgument]]:
+    """Return pairs of arguments where each changes if and only if the other does.
 
     Args:
-        programs: the model's, at several settings.
-        fixed: arguments that are out of the question.
+        programs: the model's programs at several settings.
+        fixed: arguments to leave out.
 
     Returns:
-        the path of an instance → those of its class.
+        The path of an instance → the correlated arguments of its class.
     """
     found: dict[str, frozenset[OwnArgument]] = {}
     for made in programs[0].classes[:-1]:
-        instances = [given for program in programs for given in _instances(program, made.original)]
+        instances = [values for program in programs for values in _instances(program, made.original)]
         names = [
             name
-            for name in dict.fromkeys(name for given in instances for name in given)
+            for name in dict.fromkeys(name for values in instances for name in values)
             if (made.original, name) not in fixed
         ]
         for one, other in combinations(names, 2):
-            pairs = {(given.get(one), given.get(other)) for given in instances}
+            pairs = {(values.get(one), values.get(other)) for values in instances}
             if len(pairs) > 1 and len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs}):
                 path = made.members[0]
                 found[path] = found.get(path, frozenset()) | {(made.original, one), (made.original, other)}
@@ -39,7 +41,7 @@ def moving_together(programs: Sequence[Program], fixed: Collection[OwnArgument])
 
 
 def _instances(program: Program, original: type) -> list[dict[str, str]]:
-    """What each instance of a class is given: its constants, as text."""
+    """Return the constant arguments of each instance of a class, as text."""
     found: dict[str, dict[str, str]] = defaultdict(dict)
     for made in program.classes:
         for argument in made.arguments if made.original is original else ():
@@ -50,7 +52,7 @@ def _instances(program: Program, original: type) -> list[dict[str, str]]:
 
 
 def is_constant(value: syntax.Expr) -> bool:
-    """Whether an expression is made of constants alone."""
+    """Whether an expression consists of constants only."""
     try:
         worth(value)
     except ValueError:

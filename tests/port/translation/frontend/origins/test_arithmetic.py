@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from port.translation.frontend.origins.arithmetic import called, combined, signed
 from port.translation.frontend.origins.frame_objects import MISSING
 from port.translation.frontend.origins.resolved import Resolved
-from port.translation.frontend.origins.worked_out import called, combined, signed
 from port.translation.ir.origin import AttributeOf, WorkedOut
 
 DIM, HEADS = Resolved(21, AttributeOf("", "dim")), Resolved(3, AttributeOf("", "heads"))

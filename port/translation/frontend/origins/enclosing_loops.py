@@ -1,4 +1,4 @@
-"""How many rounds the loops have that a module is called in: ``for _ in range(self.depth): x = self.layer(x)``."""
+"""Iteration counts of the loops that enclose a module's call: ``for _ in range(self.depth): x = self.layer(x)``."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import ast
 from collections.abc import Iterator
 from types import FrameType
 
+from port.translation.frontend.origins.arithmetic import is_number
 from port.translation.frontend.origins.executing import ProgramPoint
 from port.translation.frontend.origins.frame_objects import variable
 from port.translation.frontend.origins.number_origins import NumberOrigins
-from port.translation.frontend.origins.worked_out import is_number
 from port.translation.frontend.source_locations import is_users
 from port.translation.ir.number import ROUNDS, KnownNumber, Path
 
 
-def rounds_around(frame: FrameType, origins: NumberOrigins) -> dict[Path, KnownNumber]:
-    """The numbers of rounds of the loops that a frame's function is called in, from the innermost out.
+def enclosing_loop_counts(frame: FrameType, origins: NumberOrigins) -> dict[Path, KnownNumber]:
+    """Return the iteration counts of the loops around a call, innermost first.
 
-    Those of which the source says where the number comes from, within the call of the root.
+    Only loops within the root's ``forward`` count, whose number of iterations has a known origin.
 
     Args:
-        frame: of what stands for a module's ``forward``.
-        origins: of the module that runs.
+        frame: the frame of the function that replaces the module's ``forward``.
+        origins: finds origins in the running module.
     """
     found = (known for point in _points(frame, origins) for known in _of_loops(point, origins))
     return {(ROUNDS, place): known for place, known in enumerate(found)}
 
 
 def _points(frame: FrameType, origins: NumberOrigins) -> list[ProgramPoint]:
-    """Where the user's functions are that a frame is called by, up to the root's ``forward``; none outside of it."""
+    """Return the points of a frame's callers in user code, up to the root's ``forward``; empty outside of it."""
     points, here = [], frame.f_back
     while here is not None:
         if is_users(here.f_code.co_filename):

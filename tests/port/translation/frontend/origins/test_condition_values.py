@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from port.translation.frontend.origins.conditions_held import compared, is_instance, truth
+from port.translation.frontend.origins.condition_values import compared, is_instance, truth
 from port.translation.frontend.origins.frame_objects import MISSING
 from port.translation.frontend.origins.resolved import Resolved
 

@@ -1,4 +1,4 @@
-"""What a call gives to each parameter."""
+"""The arguments of a call are matched with the function's parameters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from port.translation.frontend.origins.called_with import call_arguments, given_to_function
+from port.translation.frontend.origins.call_arguments import call_arguments, function_arguments
 from port.translation.frontend.origins.resolved import Resolved
 from port.translation.ir.origin import DefaultOf
 
@@ -35,7 +35,7 @@ def gathering(a: int, *rest: int, **more: int) -> None: ...
 def _given(function: Any, text: str) -> dict[str, Any]:
     call = ast.parse(text, mode="eval").body
     assert isinstance(call, ast.Call)
-    found = {name: given() for name, given in given_to_function(function, call_arguments(call, _resolve)).items()}
+    found = {name: given() for name, given in function_arguments(function, call_arguments(call, _resolve)).items()}
     return {name: each.value if each.items is each.named is None else each for name, each in found.items()}
 
 
@@ -59,7 +59,7 @@ def test_a_function_with_defaults(text: str, given: dict[str, Any]) -> None:
 def test_a_default_is_one_of_the_function() -> None:
     call = ast.parse("f(3, 5)", mode="eval").body
     assert isinstance(call, ast.Call)
-    given = given_to_function(plain, call_arguments(call, _resolve))
+    given = function_arguments(plain, call_arguments(call, _resolve))
     assert given["scale"]() == Resolved(11, DefaultOf("plain", "scale"))
 
 
@@ -74,5 +74,5 @@ def test_what_is_gathered() -> None:
 def test_a_methods_object_goes_first() -> None:
     call = ast.parse("m.f(5)", mode="eval").body
     assert isinstance(call, ast.Call)
-    given = given_to_function(plain, call_arguments(call, _resolve).behind([Resolved("m")]))
+    given = function_arguments(plain, call_arguments(call, _resolve).preceded_by([Resolved("m")]))
     assert (given["a"]().value, given["b"]().value) == ("m", 5)

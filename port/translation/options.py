@@ -1,4 +1,4 @@
-"""What is translated, and what is asked of its translation."""
+"""The model to translate, and the options of its translation."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CapturedModel:
-    """The model that is translated.
+    """The model to translate.
 
     Attributes:
         captured: the runs of each example call.
-        run: captures one with other lengths free, given the call's arguments.
-        seen: how parameters and buffers start.
+        run: captures a call with other lengths free.
+        seen: how parameters and buffers are initialised.
         construction: how it is constructed, if that is known.
-        construct: constructs it, where somebody said how.
-        unknown: why it cannot be constructed as somebody said; empty if it can.
+        construct: the user's function that constructs it, if any.
+        unknown: why that function failed; empty if it did not.
     """
 
     captured: Sequence[BothRuns]
@@ -38,13 +38,13 @@ class CapturedModel:
 
     @property
     def root(self) -> torch.nn.Module:
-        """The module."""
+        """The torch module that was run."""
         return self.captured[0].root
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is asked of a translation: the arguments of `port.translate` by their names; ``remat`` with its policy."""
+class TranslationOptions:
+    """The options of `port.translate`, by the names of its arguments; ``remat`` includes the policy."""
 
     name: str | None
     check: bool

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import port
-from port.translation import Translation, borne_out
+from port.translation import Translation, argument_validation
 
 from .constructed_anew import taken
 
@@ -195,7 +195,7 @@ def test_a_row_that_starts_at_zero_is_the_one_of_the_padding() -> None:
 def test_one_that_is_another_model_whatever_moves_with_it_stays() -> None:
     translation = translated(Doubled(4, 2), 2, 4, construct=lambda: Doubled(4, 2))
     assert taken(translation) == {"dim": ...}
-    assert translation.settings.fixed["half"].startswith("at 4 the source is another")
+    assert translation.settings.fixed["half"].startswith("at 4 the source differs")
 
 
 def test_one_on_the_meta_device() -> None:
@@ -212,22 +212,22 @@ def _settings(count: int) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 8, 20])
 def test_groups_tell_settings_apart(count: int) -> None:
     settings = _settings(count)
-    groups = borne_out._groups(settings)
+    groups = argument_validation._groups(settings)
     assert len(groups) == count.bit_length()
     assert {setting for group in groups for setting in group} == set(settings)
-    assert borne_out._are_apart([set(group) for group in groups])
+    assert argument_validation._are_apart([set(group) for group in groups])
 
 
 def test_settings_that_always_move_together_are_not_apart() -> None:
     one, two, three = _settings(3)
-    assert not borne_out._are_apart([{one, two}, {three}])
-    assert not borne_out._are_apart([{one, two}, {three, one, two}])
-    assert borne_out._are_apart([{one, two}, {three, two}])
-    assert borne_out._are_apart([{one}])
+    assert not argument_validation._are_apart([{one, two}, {three}])
+    assert not argument_validation._are_apart([{one, two}, {three, one, two}])
+    assert argument_validation._are_apart([{one, two}, {three, two}])
+    assert argument_validation._are_apart([{one}])
 
 
 def test_a_large_model_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(borne_out, "_MOST", 3)
+    monkeypatch.setattr(argument_validation, "_MOST", 3)
     translation = translated(Gained(4, 0.5), 2, 4)
     assert taken(translation) == {}
     assert {"dim", "gain"} == set(translation.settings.fixed)

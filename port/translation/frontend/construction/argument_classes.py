@@ -1,6 +1,6 @@
-"""Classes of layers of one's own that a constructor is given: ``conv_makers=[Conv3DSimple, Conv3DNoTemporal]``.
+"""Classes among a constructor's arguments: ``conv_makers=[Conv3DSimple, Conv3DNoTemporal]``.
 
-And those of the modules that are made for it, of which the model may hold parts alone.
+Includes the classes of modules that are made as arguments, of which the model may hold only parts.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from port.translation.frontend.construction.constructed_values import Constructe
 from port.translation.frontend.construction.construction_calls import is_own
 
 
-def layers_given(given: Mapping[str, Any], layers: frozenset[type]) -> frozenset[type]:
-    """The classes that derive from torch's layers and have a constructor of their own, with those in between.
+def layer_classes_in(arguments: Mapping[str, Any], layers: frozenset[type]) -> frozenset[type]:
+    """Return the user's layer classes among the arguments that define a constructor, with their user-defined bases.
 
-    Which of them is constructed, who reads the call does not see: they are written as classes of their own.
+    A call in the source does not show which of them it constructs, so each is written as a class.
 
     Args:
-        given: to the root's constructor.
-        layers: classes of layers that are kept whole.
+        arguments: the arguments of the root's constructor by name.
+        layers: classes of the layers that are kept whole.
     """
     return frozenset(
         base
-        for cls in _within(given)
+        for cls in _within(arguments)
         if isinstance(cls, type) and cls in layers and isinstance(cls.__init__, FunctionType)  # type: ignore[misc]
         for base in cls.__mro__
         if is_own(base) and issubclass(base, torch.nn.Module) and "__init__" in vars(base)
     )
 
 
-def modules_made(given: Mapping[str, Any]) -> frozenset[type]:
-    """The classes of one's own of which modules are made for a constructor, or for what makes its arguments."""
-    makers = (value.made_by for value in _within(given) if isinstance(value, ConstructedValue))
+def module_classes_made(arguments: Mapping[str, Any]) -> frozenset[type]:
+    """Return the user's classes of modules that are made as arguments, directly or inside other arguments."""
+    makers = (value.made_by for value in _within(arguments) if isinstance(value, ConstructedValue))
     return frozenset(
         cls for cls in makers if isinstance(cls, type) and is_own(cls) and issubclass(cls, torch.nn.Module)
     )
 
 
 def _within(value: Any) -> Iterator[Any]:
-    """What is given, and what that is made of."""
+    """Yield a value and everything that it is made of."""
     match value:
         case tuple() | list():
             for item in value:

@@ -1,4 +1,4 @@
-"""Both sides at other sizes, without being asked: each argument by itself, then two at a time, within a time."""
+"""Both sides are compared at other sizes by default: each argument alone, then pairs, within a time limit."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import port
 from port.errors import UsageError
 from port.judging.compared import Compared
 from port.translation import Translation
-from port.translation.frontend.construction.settings import Sized
+from port.translation.frontend.construction.settings import ConfiguredModel
+from port.translation.neighbouring_sizes import compare_neighbouring_sizes
 from port.translation.other_settings import OtherSizes
-from port.translation.proved_around import proved_around
 from port.translation.verify import Proof
 
 from .constructed_anew import taken
@@ -38,20 +38,20 @@ SAME, DIFFERENT = (Proof((Compared("outputs in evaluation", error, 1e-9, "0", 1)
 
 @dataclass
 class Judge:
-    """In the place of both sides: says of a size what a function of it says."""
+    """Stands in for both sides: its verdict on a size is that of a function."""
 
-    says: Callable[[Sized], Proof] = lambda _: SAME
+    says: Callable[[ConfiguredModel], Proof] = lambda _: SAME
     original: nn.Module = field(default_factory=Three)
     seen: list[dict[str, Any]] = field(default_factory=list)
 
-    def proof_around(self, model: Sized) -> Proof:
+    def proof_around(self, model: ConfiguredModel) -> Proof:
         self.seen.append(model.named)
         return self.says(model)
 
 
 def around(judge: Judge, limit: float = 60.0, **options: Any) -> OtherSizes:
-    model = Sized(Three, {"dim": 8, "out": 3, "wide": False}, (((torch.zeros(2, 8),), {}),))
-    return proved_around(judge, model, list(model.settings()), limit=limit, **options)  # type: ignore[arg-type]
+    model = ConfiguredModel(Three, {"dim": 8, "out": 3, "wide": False}, (((torch.zeros(2, 8),), {}),))
+    return compare_neighbouring_sizes(judge, model, list(model.settings()), limit=limit, **options)  # type: ignore[arg-type]
 
 
 def test_each_is_moved_by_itself_and_then_two_at_a_time() -> None:
@@ -65,16 +65,16 @@ def test_each_is_moved_by_itself_and_then_two_at_a_time() -> None:
 
 
 def test_what_two_show_together_is_seen() -> None:
-    """The planted fault: each by itself is right."""
+    """The planted fault: each argument alone is right."""
     found = around(Judge(lambda model: DIFFERENT if {"dim", "wide"} <= model.named.keys() else SAME))
     assert found.wrong is not None
     assert found.wrong.moved == (("dim",), ("wide",))
-    assert "what was written is another model: outputs in evaluation: 1.0e+00 > 1e-09" in found.wrong.sentence
+    assert "the written module computes something else: outputs in evaluation: 1.0e+00 > 1e-09" in found.wrong.sentence
     assert len(found.proved) >= 3
 
 
 def test_what_cannot_be_translated_or_judged_there_is_told() -> None:
-    def says(model: Sized) -> Proof:
+    def says(model: ConfiguredModel) -> Proof:
         if "dim" in model.named:
             raise UsageError("no pair")
         return Proof((), unjudged="no numbers") if "out" in model.named else SAME
@@ -89,14 +89,14 @@ def test_what_takes_too_long_is_left_and_counted() -> None:
     judge, told = Judge(), list[str]()
     found = around(judge, limit=120.0, expected=121.0, tell=told.append)
     assert judge.seen == [] and found.left == 6
-    assert found.sentence == "all 6 other sizes were left, for they take more than the 120 s that there are for it"
+    assert found.sentence == "all 6 other sizes were skipped: they would exceed the limit of 120 s"
     assert told == ["comparing at other sizes takes up to 2 minutes"]
 
 
 def test_what_is_left_after_some_is_counted() -> None:
     found = OtherSizes(({"dim": 9},), left=2, limit=60.0)
     assert found.lines == (
-        "the same at 1 other size: dim = 9; 2 more were left, for they take more than the 60 s that there are for it",
+        "the same at 1 other size: dim = 9; 2 more were skipped: they would exceed the limit of 60 s",
     )
 
 
@@ -153,8 +153,8 @@ def test_what_the_original_refuses_stays_and_is_named_in_its_words() -> None:
     made = translated(Patched, 2, 3, 16, 16)
     assert made.proof is not None
     assert made.proof.sizes.startswith(
-        "the same at 1 other size; patch stays 4: no other value was found that the original takes, with inputs like "
-        "these: of 5 it says RuntimeError: The size of tensor a (9) must match the size of tensor b (16)"
+        "the same at 1 other size; patch stays 4: the original accepts none of the other values that were tried, with "
+        "inputs like these: at 5 it raises RuntimeError: The size of tensor a (9) must match the size of tensor b (16)"
     )
     assert made.proof.sizes in str(made.proof)
     assert taken(made) == {"patch": 4, "dim": 6}
@@ -166,11 +166,11 @@ def test_what_the_original_refuses_stays_and_is_named_in_its_words() -> None:
 @pytest.mark.usefixtures("from_what_they_make")
 @pytest.mark.parametrize("cls", [Wider, Scaled])
 def test_an_argument_that_does_not_hold_with_another_is_written_as_its_value(cls: type[nn.Module]) -> None:
-    """Which nobody sees who moves each by itself: without other sizes both are kept."""
+    """Changing each alone does not show it: without other sizes both are kept."""
     assert taken(translated(cls, 3, 8, sizes_limit=0.0)) == {"dim": 8, "heads": 2}
     made = translated(cls, 3, 8)
     assert taken(made) == {"dim": 8}
-    assert "with dim = 7, heads = 4 what was written is another model" in made.settings.fixed["heads"]
+    assert "with dim = 7, heads = 4 the written module computes something else" in made.settings.fixed["heads"]
     assert made.settings.sizes.proved == ({"dim": 9},)
 
 
@@ -183,10 +183,10 @@ def test_where_the_constructors_own_source_is_kept_both_hold() -> None:
 
 @pytest.mark.sweep
 def test_a_constructor_is_kept_and_refuses_what_makes_another_model() -> None:
-    """With as many groups as heads the original returns early, which no example has shown."""
+    """With as many groups as heads the original returns early, which no example shows."""
     made = port.translate(Expanded(), torch.randn(2, 7, 24), construct=Expanded, sizes_limit=100)
     assert made.proof is not None and made.proof.agrees
-    assert "with groups = 6 what was written is another model" in made.settings.fixed["groups"]
+    assert "with groups = 6 the written module computes something else" in made.settings.fixed["groups"]
     assert "self.times, self.head_width = heads // groups, width // heads" in made.source
     with pytest.raises(ValueError, match="Expanded is written for groups=3 alone"):
         made.code.Expanded(groups=6, rngs=nnx.Rngs(0))
