@@ -8,12 +8,14 @@ import torch
 from torch import Tensor, nn
 
 import port
-from port.translation.codegen.constructors import _read_again
+from port.translation.codegen.constructors import _reusing_attributes
 from port.translation.ir.syntax import parsed, source
 
 
 def read_again(**attributes: str) -> list[str]:
-    return [source(each) for each in _read_again({name: parsed(text) for name, text in attributes.items()}).values()]
+    return [
+        source(each) for each in _reusing_attributes({name: parsed(text) for name, text in attributes.items()}).values()
+    ]
 
 
 def test_what_is_worked_out_is_read_again() -> None:

@@ -477,9 +477,9 @@ def test_what_is_the_same_stands_there_once_if_nothing_can_change_it() -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("handed_on", r"pack\.shapes, line 58: the module pack\.deep itself is handed on"),
+        ("handed_on", r"pack\.shapes, line 58: the module pack\.deep itself is used as a value"),
         ("with_torch", r"pack\.shapes, line 63: it needs torch"),
-        ("Inside", r"pack\.shapes, line 70: `from pack\.deep import helper` stands where it cannot be taken out"),
+        ("Inside", r"pack\.shapes, line 70: `from pack\.deep import helper` is where it cannot be removed"),
         ("gone", r"pack\.shapes has no gone in its source"),
     ],
 )
@@ -490,7 +490,7 @@ def test_what_cannot_be_copied(name: str, why: str) -> None:
 
 @pytest.mark.usefixtures("pack")
 def test_what_says_where_it_is() -> None:
-    with pytest.raises(UsageError, match=r"pack\.deep\.inner reads __name__, which is another in a copy"):
+    with pytest.raises(UsageError, match=r"pack\.deep\.inner reads __name__, which has another value in a copy"):
         both("from pack.deep.inner import Where\n\nprint(Where)\n")
 
 
