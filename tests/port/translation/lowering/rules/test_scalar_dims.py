@@ -62,7 +62,7 @@ def test_what_no_pair_speaks_of_is_told_with_its_arguments() -> None:
     made = port.translate(Unknown(True), torch.randn(3, 3))
     (missing,) = made.unwritten
     assert missing.what == "aten.geqrf"
-    assert missing.why.startswith("no pair speaks of this operator with these arguments: self: float64 (")
+    assert missing.why.startswith("no pair covers this operator with these arguments: self: float64 (")
 
 
 class OnlyWritten(nn.Module):
