@@ -33,8 +33,12 @@ from port.translation.wanted import CapturedModel, Wanted
 def held_arguments(
     original: CapturedModel, wanted: Wanted, *, keeps: bool, wrong: Mapping[Setting, str]
 ) -> tuple[BorneOut, Sized | None, ConstructionCalls | None, list[Asked]]:
-    """Which arguments of constructors hold; how the original is constructed at other settings, if it can be; the calls
-    of its constructors, if these are written as their source has them; and what somebody asked for."""
+    """Determine which constructor arguments the translation supports.
+
+    Returns:
+        The arguments; how the original is constructed at other settings, if it can be; the calls of its constructors,
+        if those are kept from its source; and the settings that the user asked for.
+    """
     captured, root = original.captured, original.root
     cls: Any = type(root)
     if original.construction is None:

@@ -24,6 +24,7 @@ Back = Callable[[Layout], Layout | None]
 
 
 def same(layout: Layout) -> Layout | None:
+    """Return the layout: the `Back` of an operator whose result has its operand's layout."""
     return layout
 
 

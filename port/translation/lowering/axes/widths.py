@@ -29,7 +29,7 @@ def lower_widths(stage: LoweringContext, paired: Paired, axes: Widths) -> None:
 
 
 def in_order(widths: list[Any], layout: Layout) -> list[Any]:
-    """Reorder widths for an array's layout, in torch's form: low and high of the last axis, of the one before, …"""
+    """Reorder widths for a layout. As in torch, they are low and high of the last axis, the one before, and so on."""
     of_dim = {layout.rank - 1 - place: widths[2 * place : 2 * place + 2] for place in range(len(widths) // 2)}
     pairs = [of_dim.get(dim, [0, 0]) for dim in layout.order]
     while pairs and pairs[0] == [0, 0]:

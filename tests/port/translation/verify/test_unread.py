@@ -73,4 +73,4 @@ def test_a_literal_in_the_place_of_a_frozen_weight() -> None:
     ]
     translation = replace(translation, source=planted, mapping=Mapping(tuple(entries)))
     proof = prove(module, translation, (x,), {})
-    assert not proof.agrees and "does not read fc.weight, and what the original gives changes with it" in proof.failed
+    assert not proof.agrees and "does not read fc.weight, and the original's outputs depend on it" in proof.failed

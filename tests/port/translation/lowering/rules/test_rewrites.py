@@ -82,7 +82,11 @@ def test_masks() -> None:
     ("operator", "arguments", "why"),
     [
         ("aten.index.Tensor", {"indices": ["mask"]}, "the number of elements that a mask selects"),
-        ("aten.index_put.default", {"indices": ["mask"], "values": "x", "accumulate": False}, "as many values as the mask"),
+        (
+            "aten.index_put.default",
+            {"indices": ["mask"], "values": "x", "accumulate": False},
+            "as many values",
+        ),
         ("aten.index_put.default", {"indices": [None, "mask"], "values": "x", "accumulate": False}, "among other"),
     ],
     ids=["read", "written", "among others"],
