@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from port.translation.verify.other_lengths import OriginalAndWritten
 
 
-def explanation_of(sides: OriginalAndWritten, given: Any, modes: Collection[str]) -> Explanation:
+def explanation_of(sides: OriginalAndWritten, call: Any, modes: Collection[str]) -> Explanation:
     """Compare the original and the written module with `port.check`; the explanation is empty if that finds nothing.
 
     Dropout is off and draws are not matched, so differences in random numbers are not found.
 
     Args:
         sides: the original and the written module.
-        given: (args, kwargs).
+        call: (args, kwargs).
         modes: the modes in which they differ: "evaluation", "training".
     """
     try:
-        report = _checked(sides, given)
+        report = _checked(sides, call)
     except Exception:  # check cannot run this model; the proof still says what differs
         return NONE
     return Explanation(
@@ -34,8 +34,8 @@ def explanation_of(sides: OriginalAndWritten, given: Any, modes: Collection[str]
     )
 
 
-def _checked(sides: OriginalAndWritten, given: Any) -> CheckReport:
-    translation, (args, kwargs) = sides.translation, given
+def _checked(sides: OriginalAndWritten, call: Any) -> CheckReport:
+    translation, (args, kwargs) = sides.translation, call
     taken = translation.to_flax(args, kwargs)
     gathers = any(name.startswith("**") for name in translation.boundary.parameters)
     return check(

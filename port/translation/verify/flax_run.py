@@ -54,7 +54,7 @@ class Written:
 
 def flax_run(
     written: Written,
-    given: Any,
+    call: Any,
     training: bool,
     cotangents: Arrays,
     seed: int,
@@ -64,7 +64,7 @@ def flax_run(
 
     Args:
         written: the module.
-        given: torch's (args, kwargs).
+        call: torch's (args, kwargs).
         training: the mode.
         cotangents: the outputs' cotangents, in torch's layout.
         seed: seeds the numbers that both sides draw.
@@ -85,7 +85,7 @@ def flax_run(
     chosen = nnx.Param if part is None else nnx.All(nnx.Param, lambda path, _: ".".join(map(str, path)) in part)
     params, rest = nnx.split_state(state, chosen, ...)
     del state
-    arguments = _Arguments.of(translation, given)
+    arguments = _Arguments.of(translation, call)
 
     def forward(params: Any, floating: Sequence[Any], rest: Any) -> Any:
         model = nnx.merge(graph, params, rest, copy=True)
@@ -97,7 +97,7 @@ def flax_run(
         pulled = flax_pass(forward, cotangents, params, arguments.floating, constants=(rest,), jit=True)
     gradients = _flat(pulled.gradients[0])
     buffers = _flat(pulled.kept)
-    into = arguments.in_torchs(translation, given, pulled.gradients[1])
+    into = arguments.in_torchs(translation, call, pulled.gradients[1])
     return Run(
         pulled.outputs,
         gradients=gradients,
@@ -108,13 +108,13 @@ def flax_run(
     )
 
 
-def flax_outputs(written: Written, given: Any, training: bool, seed: int) -> list[np.ndarray]:
+def flax_outputs(written: Written, call: Any, training: bool, seed: int) -> list[np.ndarray]:
     """Return the written module's outputs, without a backward pass; for the arguments see `flax_run`."""
     from flax import nnx
 
     translation = written.translation
     graph, state = written.parts(training)
-    arguments = _Arguments.of(translation, given)
+    arguments = _Arguments.of(translation, call)
 
     def run(state: Any, floating: list[Any]) -> list[Any]:
         model = nnx.merge(graph, state, copy=True)
@@ -163,12 +163,12 @@ class _Arguments:
     smooth: list[bool]
 
     @classmethod
-    def of(cls, translation: WrittenModule, given: Any) -> _Arguments:
+    def of(cls, translation: WrittenModule, call: Any) -> _Arguments:
         """Convert torch's (args, kwargs)."""
         import jax
         import jax.numpy as jnp
 
-        leaves, tree = jax.tree.flatten(translation.to_flax(*given))
+        leaves, tree = jax.tree.flatten(translation.to_flax(*call))
         return cls(leaves, tree, [hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.inexact) for x in leaves])
 
     @property
@@ -184,16 +184,16 @@ class _Arguments:
         both = zip(self.leaves, self.smooth, strict=True)
         return jax.tree.unflatten(self.tree, [next(others) if is_smooth else leaf for leaf, is_smooth in both])
 
-    def in_torchs(self, translation: WrittenModule, given: Any, gradients: Sequence[np.ndarray]) -> Arrays:
+    def in_torchs(self, translation: WrittenModule, call: Any, gradients: Sequence[np.ndarray]) -> Arrays:
         """Return the gradients of the inputs that the call takes, by torch's numbers and in torch's layout."""
         import jax
         import torch
         from torch.utils import _pytree as pytree
 
         boundary = translation.boundary
-        tensors = [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor)]
+        tensors = [leaf for leaf in pytree.tree_leaves(call) if isinstance(leaf, torch.Tensor)]
         numbers = iter(range(len(tensors)))
-        marked = pytree.tree_map(lambda leaf: next(numbers) if isinstance(leaf, torch.Tensor) else None, given)
+        marked = pytree.tree_map(lambda leaf: next(numbers) if isinstance(leaf, torch.Tensor) else None, call)
         bound = boundary.signature.bind(*marked[0], **marked[1])
         bound.apply_defaults()
         order = [n for name in boundary.parameters for n in jax.tree.leaves(bound.arguments[name.lstrip("*")])]

@@ -70,13 +70,13 @@ class OriginalAndWritten:
         Raises:
             Exception: the written module's error.
         """
-        given = self.given_at(sizes)
+        call = self.call_at(sizes)
         if training and self.is_small:
-            return self.trained(given, f" at {words(sizes)}")
-        outputs = self.compared(given, words(sizes), training=training)
+            return self.trained(call, f" at {words(sizes)}")
+        outputs = self.compared(call, words(sizes), training=training)
         return [] if outputs is None else [outputs]
 
-    def given_at(self, sizes: Lengths) -> tuple[Any, dict[str, Any]]:
+    def call_at(self, sizes: Lengths) -> tuple[Any, dict[str, Any]]:
         """Return the example's (args, kwargs) at other lengths."""
         return resized(self.args, self.kwargs, self.lengths.sizes(sizes))
 
@@ -90,52 +90,52 @@ class OriginalAndWritten:
         """Whether both sides agree in training at the example's lengths."""
         return all(row.agrees for row in self.trained((self.args, self.kwargs), ""))
 
-    def trained(self, given: Any, where: str) -> list[Compared]:
+    def trained(self, call: Any, where: str) -> list[Compared]:
         """Compare a training step; empty if the original raises an error.
 
         Args:
-            given: (args, kwargs).
+            call: (args, kwargs).
             where: the lengths, for the rows' names.
 
         Raises:
             Exception: the written module's error.
         """
         try:
-            theirs = self.torch(self.module, given, training=True)
+            theirs = self.torch(self.module, call, training=True)
         except Exception:
             return []
         with cpu_precision(self.precision == "float64" or self.translation.needs_x64):
-            ours = flax_run(self.written, given, True, theirs.cotangents, self.seed)
-        rows = compared(theirs, ours, self.translation, True, self.judge(theirs, given, training=True))
+            ours = flax_run(self.written, call, True, theirs.cotangents, self.seed)
+        rows = compared(theirs, ours, self.translation, True, self.judge(theirs, call, training=True))
         return [replace(row, what=f"{row.what}{where}") for row in rows]
 
-    def compared(self, given: Any, where: str, *, training: bool) -> Compared | None:
+    def compared(self, call: Any, where: str, *, training: bool) -> Compared | None:
         """Compare the outputs for (args, kwargs); None if the original does not run."""
 
-        def outputs(module: Any, given: Any) -> Arrays:
+        def outputs(module: Any, call: Any) -> Arrays:
             with self.torch_dtype():
-                return numbered(OUTPUT, torch_outputs(module, given, training, self.seed))
+                return numbered(OUTPUT, torch_outputs(module, call, training, self.seed))
 
         try:
-            theirs = outputs(self.module, given)
+            theirs = outputs(self.module, call)
         except Exception:
             return None
-        ours = numbered(OUTPUT, self.flax(given, training=training))
-        control = Control(lambda seed: {OUTPUTS: outputs(*moved(self.module, given, seed))}, {OUTPUTS: theirs})
+        ours = numbered(OUTPUT, self.flax(call, training=training))
+        control = Control(lambda seed: {OUTPUTS: outputs(*moved(self.module, call, seed))}, {OUTPUTS: theirs})
         pairs = {name: (theirs[name], ours[name]) for name in theirs}
         what = f"{OUTPUTS} in {'training' if training else 'evaluation'}{f' at {where}' if where else ''}"
         return Judge(control, self.limits).row(what, OUTPUTS, pairs)
 
-    def torch(self, module: Any, given: Any, *, training: bool, part: Part | None = None) -> Run:
+    def torch(self, module: Any, call: Any, *, training: bool, part: Part | None = None) -> Run:
         """Run torch's side, forward and backward; with a part, only that part's gradients."""
         with self.torch_dtype():
-            return torch_run(module, given, training, self.seed, None if part is None else part.torch)
+            return torch_run(module, call, training, self.seed, None if part is None else part.torch)
 
-    def judge(self, theirs: Run, given: Any, *, training: bool, part: Part | None = None) -> Judge:
+    def judge(self, theirs: Run, call: Any, *, training: bool, part: Part | None = None) -> Judge:
         """Return the judge for comparisons with a run of torch."""
 
         def run(seed: int) -> Kinds:
-            return self.torch(*moved(self.module, given, seed), training=training, part=part).kinds
+            return self.torch(*moved(self.module, call, seed), training=training, part=part).kinds
 
         return Judge(Control(run, theirs.kinds), self.limits)
 
@@ -144,10 +144,10 @@ class OriginalAndWritten:
         """The cost of the original's forward pass at the example's lengths."""
         return cost_of(self.module, (self.args, self.kwargs))
 
-    def cost_of(self, given: Any) -> Cost:
+    def cost_of(self, call: Any) -> Cost:
         """Return the cost of the original's forward pass on (args, kwargs)."""
-        is_example = given[0] is self.args and given[1] is self.kwargs
-        return self.cost if is_example else cost_of(self.module, given)
+        is_example = call[0] is self.args and call[1] is self.kwargs
+        return self.cost if is_example else cost_of(self.module, call)
 
     def seconds(self, sizes: Lengths | None = None) -> float:
         """Estimate the seconds for comparing both modes at the example's lengths, or for the comparison at others."""
@@ -162,10 +162,10 @@ class OriginalAndWritten:
         """Context manager: set torch's default dtype to the proof's precision."""
         return default_dtype(self.precision) if self.precision == "float64" else nullcontext()
 
-    def flax(self, given: Any, *, training: bool = False) -> list[np.ndarray]:
+    def flax(self, call: Any, *, training: bool = False) -> list[np.ndarray]:
         """Return the written module's outputs for (args, kwargs), in torch's layout."""
         with cpu_precision(self.precision == "float64" or self.translation.needs_x64):
-            return flax_outputs(self.written, given, training, self.seed)
+            return flax_outputs(self.written, call, training, self.seed)
 
     def agree_at(self, sizes: Lengths, *, in_training_too: bool = False) -> bool:
         """Whether both sides agree in evaluation; optionally also in training, if the original runs in it."""
@@ -183,7 +183,7 @@ class OriginalAndWritten:
     def written_takes(self, sizes: Lengths) -> bool:
         """Whether the written module accepts these lengths in evaluation."""
         try:
-            self.flax(self.given_at(sizes))
+            self.flax(self.call_at(sizes))
         except Exception:  # whatever JAX raises for shapes that do not fit
             return False
         return True

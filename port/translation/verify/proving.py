@@ -125,50 +125,50 @@ class _Proving:
         modes = {mode for mode in ("evaluation", "training") if any(mode in what for what in apart)}
         if not modes:
             return proof
-        given = self.sides.given_at(self.ran_at) if self.ran_at else (self.sides.args, self.sides.kwargs)
-        return replace(proof, explanation=explanation_of(self.sides, given, modes))
+        call = self.sides.call_at(self.ran_at) if self.ran_at else (self.sides.args, self.sides.kwargs)
+        return replace(proof, explanation=explanation_of(self.sides, call, modes))
 
     def proof(self) -> Proof:
         """Run all comparisons."""
-        sides, given = self.sides, (self.sides.args, self.sides.kwargs)
+        sides, call = self.sides, (self.sides.args, self.sides.kwargs)
         if alike := shared_keys_of(sides):
             return self.ended(alike)
-        if (excess := self.beyond(given, gradients=True)) is not None:
-            sizes = smaller(sides, lambda sizes: self.beyond(sides.given_at(sizes), gradients=True) is None)
+        if (excess := self.beyond(call, gradients=True)) is not None:
+            sizes = smaller(sides, lambda sizes: self.beyond(sides.call_at(sizes), gradients=True) is None)
             if sizes is not None:
-                given, self.ran_at = sides.given_at(sizes), sizes
+                call, self.ran_at = sides.call_at(sizes), sizes
                 self.remarks[f"compared at {words(sizes)} in place of the example's lengths: {excess.how_much}"] = None
-            elif not self.divide(given, excess.how_much):
-                return self.outputs_alone(given, excess)
+            elif not self.divide(call, excess.how_much):
+                return self.outputs_alone(call, excess)
         for training in (False, True):
             mode = "training" if training else "evaluation"
             if training:
                 with sides.torch_dtype():
-                    why = forward_error(sides.module, *given, training=True)
+                    why = forward_error(sides.module, *call, training=True)
                     if why:
                         # BatchNorm refuses one value per channel, for example: repeat the batch.
-                        given = twice(*given)
-                        if forward_error(sides.module, *given, training=True):
+                        call = twice(*call)
+                        if forward_error(sides.module, *call, training=True):
                             self.remarks[UNTRAINED.format(why)] = None
                             break
-            failed = self.mode_that_fits(given, training, mode)
+            failed = self.mode_that_fits(call, training, mode)
             if isinstance(failed, Beyond):
-                return self.outputs_alone(given, failed)
+                return self.outputs_alone(call, failed)
             if failed:
                 return self.ended(failed)
         return self.at_other_lengths()
 
-    def beyond(self, given: Any, *, gradients: bool, parts: int = 1) -> Beyond | None:
+    def beyond(self, call: Any, *, gradients: bool, parts: int = 1) -> Beyond | None:
         """Return why both modes cannot run on (args, kwargs), for memory or time; None if they can."""
-        cost = self.sides.cost_of(given)
+        cost = self.sides.cost_of(call)
         if not fits(cost, gradients=gradients, parts=parts):
             return Beyond(UNFIT, shortage(cost, gradients=gradients))
         long = overtime(2 * parts * seconds_compiled(cost, gradients=gradients), self.time_limit)
         return Beyond(TOO_LONG, long) if long else None
 
-    def divide(self, given: Any, why: str) -> bool:
+    def divide(self, call: Any, why: str) -> bool:
         """Divide the parameters into as few parts as fit into memory; return whether that is possible."""
-        count = least_parts(lambda count: self.beyond(given, gradients=True, parts=count) is None)
+        count = least_parts(lambda count: self.beyond(call, gradients=True, parts=count) is None)
         sizes = {name: p.nbytes for name, p in self.sides.module.named_parameters(remove_duplicate=False)}
         mapping, prefix = self.translation.mapping, self.translation.prefix
         parts = parts_of(mapping.entries, sizes, count, prefix=prefix) if count else ()
@@ -177,11 +177,11 @@ class _Proving:
         self.parts, self.undivided = parts, why
         return True
 
-    def mode_that_fits(self, given: Any, training: bool, mode: str) -> str | Beyond:
+    def mode_that_fits(self, call: Any, training: bool, mode: str) -> str | Beyond:
         """Compare one mode, in parts if it does not fit into memory; return why not, if it cannot be compared."""
         while True:
             try:
-                failed = self.mode(given, training, mode)
+                failed = self.mode(call, training, mode)
                 if len(self.parts) > 1:
                     self.remarks[f"{said_of(len(self.parts))}: {self.undivided}"] = None
                 return failed
@@ -189,17 +189,17 @@ class _Proving:
                 if not did_not_fit(error):
                     raise
             why = f"the run in {mode} did not fit"
-            if len(self.parts) > 1 or not self.divide(given, why):
+            if len(self.parts) > 1 or not self.divide(call, why):
                 return Beyond(UNFIT, why)
 
-    def mode(self, given: Any, training: bool, mode: str) -> str:
+    def mode(self, call: Any, training: bool, mode: str) -> str:
         """Compare one mode; return the written module's failure, if it cannot be compared."""
         sides, translation = self.sides, self.translation
         with cpu_precision(sides.precision == "float64" or translation.needs_x64):
             part = self.parts[0]
-            theirs = sides.torch(sides.module, given, training=training, part=part)
+            theirs = sides.torch(sides.module, call, training=training, part=part)
             with sides.torch_dtype():
-                unread = unread_and_felt(sides.module, translation, given, training, sides.seed, theirs.outputs)
+                unread = unread_and_felt(sides.module, translation, call, training, sides.seed, theirs.outputs)
             if unread:
                 return UNREAD.format(", ".join(unread))
             if theirs.no_gradient:
@@ -211,45 +211,45 @@ class _Proving:
             if training and theirs.silenced:
                 self.remarks[f"dropout was off inside {', '.join(theirs.silenced)}"] = None
             try:
-                ours = self.flax(given, training, theirs, part)
+                ours = self.flax(call, training, theirs, part)
             except OtherShape as error:
                 return str(error)
             except Exception as error:
                 if did_not_fit(error):
                     raise
-                return self.without_gradients(given, training, theirs, error)
-            judge = sides.judge(theirs, given, training=training, part=part)
+                return self.without_gradients(call, training, theirs, error)
+            judge = sides.judge(theirs, call, training=training, part=part)
             self.rows += compared(theirs, ours, translation, training, judge)
             others = () if theirs.no_gradient else self.parts[1:]
             del theirs, ours, judge  # one part is in memory at a time
             for part in others:
-                self.rows = with_row(self.rows, self.gradients_of(part, given, training))
+                self.rows = with_row(self.rows, self.gradients_of(part, call, training))
         return ""
 
-    def flax(self, given: Any, training: bool, theirs: Run, part: Part | None) -> Run:
+    def flax(self, call: Any, training: bool, theirs: Run, part: Part | None) -> Run:
         """Run Flax's side with the cotangents of torch's run."""
         paths = None if part is None else part.flax
-        return flax_run(self.sides.written, given, training, theirs.cotangents, self.sides.seed, paths)
+        return flax_run(self.sides.written, call, training, theirs.cotangents, self.sides.seed, paths)
 
-    def gradients_of(self, part: Part | None, given: Any, training: bool) -> Compared:
+    def gradients_of(self, part: Part | None, call: Any, training: bool) -> Compared:
         """Compare the gradients of one more part of the parameters."""
-        theirs = self.sides.torch(self.sides.module, given, training=training, part=part)
-        ours = self.flax(given, training, theirs, part)
-        judge = self.sides.judge(theirs, given, training=training, part=part)
+        theirs = self.sides.torch(self.sides.module, call, training=training, part=part)
+        ours = self.flax(call, training, theirs, part)
+        judge = self.sides.judge(theirs, call, training=training, part=part)
         return compared_gradients(theirs, ours, self.translation, training, judge)
 
-    def without_gradients(self, given: Any, training: bool, theirs: Run, error: Exception) -> str:
+    def without_gradients(self, call: Any, training: bool, theirs: Run, error: Exception) -> str:
         """Compare only outputs, since the written module does not run with gradients; return the failure, if it is one.
 
         Args:
-            given: (args, kwargs).
+            call: (args, kwargs).
             training: the mode.
             theirs: torch's run.
             error: JAX's error.
         """
         mode = "training" if training else "evaluation"
         try:
-            row = self.sides.compared(given, "", training=training)
+            row = self.sides.compared(call, "", training=training)
         except Exception as without:
             if did_not_fit(without):
                 raise
@@ -261,7 +261,7 @@ class _Proving:
             return ""
         return NO_GRADIENT.format(mode, described)
 
-    def outputs_alone(self, given: Any, why: Beyond) -> Proof:
+    def outputs_alone(self, call: Any, why: Beyond) -> Proof:
         """Compare only outputs, as far as they fit, since a backward pass does not fit into memory or time."""
         unfit = Beyond(UNFIT, why.how_much)
         done = {row.what for row in self.rows}
@@ -269,9 +269,9 @@ class _Proving:
             if f"outputs in {mode}" in done:
                 continue
             try:
-                if (forward := self.beyond(given, gradients=False)) is not None:
+                if (forward := self.beyond(call, gradients=False)) is not None:
                     return self.ended(unjudged=forward.of(f"in {mode}"))
-                row = self.sides.compared(given, "", training=training)
+                row = self.sides.compared(call, "", training=training)
             except Exception as error:
                 if not did_not_fit(error):
                     return self.ended(error_of(error))
@@ -283,7 +283,7 @@ class _Proving:
         """Compare at the other lengths that the translation accepts."""
         for sizes in self.translation.lengths.tried:
             is_short_of_memory = self.ran_at or len(self.parts) > 1
-            if is_short_of_memory and not fits(self.sides.cost_of(self.sides.given_at(sizes)), gradients=True):
+            if is_short_of_memory and not fits(self.sides.cost_of(self.sides.call_at(sizes)), gradients=True):
                 continue  # these lengths do not fit either
             if time.monotonic() - self.began + self.sides.seconds(sizes) > self.time_limit:
                 self.remarks[f"not compared at {words(sizes)}: {LATE.format(duration(self.time_limit))}"] = None

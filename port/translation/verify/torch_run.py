@@ -29,13 +29,13 @@ OUTPUT, INPUT = "output", "input"
 
 
 def torch_run(
-    module: torch.nn.Module, given: Any, training: bool, seed: int, part: Collection[str] | None = None
+    module: torch.nn.Module, call: Any, training: bool, seed: int, part: Collection[str] | None = None
 ) -> Run:
     """Run the original, forward and backward.
 
     Args:
         module: the original; not modified.
-        given: (args, kwargs).
+        call: (args, kwargs).
         training: the mode.
         seed: seeds the cotangents and the numbers that both sides draw.
         part: names of the parameters whose gradients are kept; by default all are.
@@ -46,7 +46,7 @@ def torch_run(
     import torch
     from torch.utils import _pytree as pytree
 
-    leaves, spec = pytree.tree_flatten(given)
+    leaves, spec = pytree.tree_flatten(call)
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     silenced: tuple[str, ...] = ()
 
@@ -79,11 +79,11 @@ def _fresh(module: nn.Module, training: bool) -> nn.Module:
     return made
 
 
-def torch_outputs(module: torch.nn.Module, given: Any, training: bool, seed: int) -> list[np.ndarray]:
+def torch_outputs(module: torch.nn.Module, call: Any, training: bool, seed: int) -> list[np.ndarray]:
     """Return the original's outputs, without a backward pass; for the arguments see `torch_run`."""
     import torch
 
-    args, kwargs = given
+    args, kwargs = call
     with torch.no_grad():
         return [as_numpy(result) for result in _results(_fresh(module, training), args, kwargs, seed)[0]]
 

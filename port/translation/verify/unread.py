@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def unread_and_felt(
     module: torch.nn.Module,
     translation: WrittenModule,
-    given: Any,
+    call: Any,
     training: bool,
     seed: int,
     outputs: Arrays,
@@ -33,7 +33,7 @@ def unread_and_felt(
     Args:
         module: the original; not modified.
         translation: the written module.
-        given: (args, kwargs).
+        call: (args, kwargs).
         training: the mode.
         seed: seeds all draws.
         outputs: the original's outputs with its own values.
@@ -53,7 +53,7 @@ def unread_and_felt(
             if name in held:
                 held[name].data = _other(held[name].data, seed)
         try:
-            run = torch_run(other, given, training, seed)
+            run = torch_run(other, call, training, seed)
         except Exception:  # the user's code refuses the changed values
             return False
         return any(

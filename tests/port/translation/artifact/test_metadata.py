@@ -1,4 +1,4 @@
-"""What a weights file remembers of its translation: how the draws of training lie."""
+"""Translation metadata: the layouts of draws in training."""
 
 from __future__ import annotations
 

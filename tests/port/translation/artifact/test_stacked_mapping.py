@@ -1,4 +1,4 @@
-"""The mapping of stacks: tensors of all layers become one, and what is no layer's of the stack keeps its place."""
+"""The mapping of stacks: the layers' tensors are stacked, and other tensors stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates, literals, and what stands in an expression."""
+"""Templates, literals, and queries on expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layout stage: permutations are absorbed where an array may lie so, and written where it may not."""
+"""Layout assignment: permutations are absorbed into free layouts, and emitted otherwise."""
 
 from __future__ import annotations
 

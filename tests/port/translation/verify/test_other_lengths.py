@@ -1,4 +1,4 @@
-"""The proof at other lengths: it sees what a number in the source hides, and says which lengths it tried."""
+"""The proof at other lengths finds hard-coded numbers, and reports the lengths that it tried."""
 
 from __future__ import annotations
 

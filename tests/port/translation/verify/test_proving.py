@@ -1,4 +1,4 @@
-"""The proof: it says that a translation agrees, and each fault that is planted into one is caught."""
+"""The proof: a translation agrees, and each planted fault is caught."""
 
 from __future__ import annotations
 

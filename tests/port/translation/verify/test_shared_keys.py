@@ -1,4 +1,4 @@
-"""Layers of a stack that draw with one key are found; a stack with a key for each layer, and lists, are right."""
+"""Layers of a stack that share a random key are found; separate keys, and lists of layers, pass."""
 
 from __future__ import annotations
 

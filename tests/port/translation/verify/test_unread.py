@@ -1,4 +1,4 @@
-"""State that the written module does not read, and that the original's results depend on: it is named."""
+"""State that the original's results depend on and that the written module does not read is named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources without imports from port: what they took from there is in them, and runs where there is no port."""
+"""Standalone sources contain what they imported from port, and run without port."""
 
 from __future__ import annotations
 
@@ -423,7 +423,7 @@ def both(source: str) -> tuple[ModuleType, str]:
 
 @pytest.mark.usefixtures("pack")
 def test_names_that_two_things_have() -> None:
-    # What a name stood for, it stands for still: in f-strings, behind other imports' names, under decorators.
+    # Names keep their meaning: in f-strings, after other imports' names, under decorators.
     source = (
         "import pack\nfrom pack import size\n\n\n"
         "def _check(x: int) -> int:\n    return x\n\n\n"

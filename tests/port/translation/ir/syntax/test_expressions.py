@@ -1,4 +1,4 @@
-"""Expressions are equal where they are written alike, and a name is a name."""
+"""Expressions are compared by structure, and names are checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text to nodes and back: what Python reads in both is the same."""
+"""Text to nodes and back: Python parses both to the same tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batch norm with statistics kept by hand: the normalised input, and what becomes of the statistics."""
+"""Batch norm with explicit running statistics: the normalised input and the updated statistics."""
 
 from __future__ import annotations
 

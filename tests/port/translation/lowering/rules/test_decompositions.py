@@ -1,4 +1,4 @@
-"""Eigenvectors, whose signs are free."""
+"""Eigenvectors, whose signs are arbitrary."""
 
 from __future__ import annotations
 

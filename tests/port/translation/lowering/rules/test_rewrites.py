@@ -1,4 +1,4 @@
-"""Operators that are said by others: the other one's pair says what is written."""
+"""Rewrites: the operator's replacement is lowered by its pair."""
 
 from __future__ import annotations
 
