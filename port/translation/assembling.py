@@ -16,7 +16,7 @@ from port.translation.artifact.calling_convention import Boundary, outputs_of
 from port.translation.artifact.stacked_mapping import stacked_arrays, stacked_mapping
 from port.translation.artifact.weight_map import mapping_of
 from port.translation.both_modes import BothRuns, Runs
-from port.translation.codegen.constructors import given_arguments
+from port.translation.codegen.constructors import root_arguments
 from port.translation.codegen.emit import imports_of, render
 from port.translation.codegen.packages import WrittenPackage, distributed
 from port.translation.codegen.packages.original_files import original_definitions
@@ -94,7 +94,7 @@ def assembled(
     made = Translation(
         name=root.name,
         source=source(),
-        arguments=given_arguments(program, imports_of(program, doubled=captured.doubled)),
+        arguments=root_arguments(program, imports_of(program, doubled=captured.doubled)),
         mapping=without_prefix(weights.mapping, prefix_of(captured.module)),
         boundary=_boundary(program, 0, captured.runs),
         values=weights.values,

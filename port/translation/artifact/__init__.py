@@ -1,1 +1,1 @@
-"""What lies beside the source: weights, mapping, calling convention, metadata."""
+"""The files beside a generated source: weights, mapping, calling convention, metadata."""

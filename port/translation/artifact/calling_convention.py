@@ -1,4 +1,4 @@
-"""What goes into a module and comes out of it: torch's tensors and JAX's arrays, each in its own layout."""
+"""The calling convention: convert arguments and results between torch's tensors and JAX's arrays."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ class Boundary:
     """The arguments and results of the root.
 
     Attributes:
-        signature: of the original's ``forward``.
-        parameters: those that the written ``__call__`` takes, with their stars.
-        inputs: layouts of the tensors given, in the order of the flattened arguments.
-        outputs: by whether it is of training, the tree of results: a `Layout` for an array, its value for what is
-            none.
-        options: those of the parameters that have the original's default.
-        layouts: those of the tensors that each parameter of ``forward`` is given.
-        static: what parameters of ``forward`` hold that are given no arrays: constants by their names.
+        signature: the signature of the original's ``forward``.
+        parameters: the parameters of the written ``__call__``, with their stars.
+        inputs: layouts of the input tensors, in the order of the flattened arguments.
+        outputs: mode (True for training) → the tree of results: a `Layout` for an array, the value for anything else.
+        options: the parameters that have the original's default.
+        layouts: parameter of ``forward`` → layouts of the tensors in its argument.
+        static: parameter of ``forward`` → its constant, for arguments without arrays.
     """
 
     signature: inspect.Signature
@@ -40,13 +39,13 @@ class Boundary:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The parameters that a call like the example has to give: all but options that have their default there."""
+        """The parameters that a call like the example has to pass: all except options at their defaults."""
         defaults = {name: self.signature.parameters[name].default for name in self.options}
         has_default = {name for name in defaults if _is_same(self.static.get(name, ...), defaults[name])}
         return tuple(name for name in self.parameters if name not in has_default)
 
     def takes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether a call of the original's is like the one that this was made with."""
+        """Whether a call of the original has the ranks and constants of the example call."""
         import torch
         from torch.utils import _pytree as pytree
 
@@ -61,38 +60,38 @@ class Boundary:
         return all(_is_same(bound.arguments.get(name), value) for name, value in self.static.items())
 
     def to_flax(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """The positional arguments of the Flax module; what ``**`` gathers is a dict behind them, for `call`.
+        """Convert a call to positional arguments of the Flax module; for ``**`` the last one is a dict, for `call`.
 
         Raises:
-            UsageError: other arguments than the translation was made with.
+            UsageError: the arguments' tensors differ in number or rank from the example's.
         """
         args = tuple(args) if isinstance(args, tuple | list) else (args,)
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         taken = {name.lstrip("*") for name in self.parameters}
         for name in bound.arguments.keys() - taken:
-            self._carried(name, bound.arguments[name])  # nothing reads it; it is checked all the same
-        given: list[Any] = []
+            self._converted(name, bound.arguments[name])  # unread, but checked
+        arguments: list[Any] = []
         for name in self.parameters:
             own = name.lstrip("*")
-            value = self._carried(own, bound.arguments[own])
-            given += value if name.startswith("*") and not name.startswith("**") else [value]
-        # An option at the end that has its default is left to that.
+            value = self._converted(own, bound.arguments[own])
+            arguments += value if name.startswith("*") and not name.startswith("**") else [value]
+        # Trailing options at their defaults are omitted.
         for name in reversed(self.parameters):
-            if name not in self.options or not _is_same(given[-1], self.signature.parameters[name].default):
+            if name not in self.options or not _is_same(arguments[-1], self.signature.parameters[name].default):
                 break
-            given.pop()
-        return tuple(given)
+            arguments.pop()
+        return tuple(arguments)
 
-    def _carried(self, name: str, value: Any) -> Any:
-        """An argument with JAX arrays for its tensors."""
+    def _converted(self, name: str, value: Any) -> Any:
+        """Convert an argument's tensors to JAX arrays."""
         import torch
         from torch.utils import _pytree as pytree
 
         tensors = [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
         known = self.layouts.get(name, ())
         if name in self.options and not (tensors and known):
-            # No example call gave a tensor here, or this call gives none: the written source raises where it cannot.
+            # No example call passed a tensor here, or this call passes none: the source raises an error if needed.
             known = tuple(torchs(tensor.ndim) for tensor in tensors)
         ranks = [tensor.ndim for tensor in tensors]
         if ranks != [layout.rank for layout in known]:
@@ -105,18 +104,18 @@ class Boundary:
             lambda leaf: to_jax(leaf, next(layouts)) if isinstance(leaf, torch.Tensor) else leaf, value
         )
 
-    def call(self, module: Any, given: tuple[Any, ...]) -> Any:
-        """What the Flax module gives for the arguments of `to_flax`."""
+    def call(self, module: Any, arguments: tuple[Any, ...]) -> Any:
+        """Call the Flax module with the arguments from `to_flax`."""
         gathers = bool(self.parameters) and self.parameters[-1].startswith("**")
-        return module(*given[:-1], **given[-1]) if gathers else module(*given)
+        return module(*arguments[:-1], **arguments[-1]) if gathers else module(*arguments)
 
     def to_torch(self, results: Any) -> Any:
-        """The Flax module's results as torch's; which mode they are of is seen by their tree."""
+        """Convert the Flax module's results to torch's; their tree shows the mode."""
         trees = [self.outputs[training] for training in (False, True)]
         return _to_torch(results, next((tree for tree in trees if _fits(results, tree)), trees[0]))
 
     def gives(self, results: Any) -> bool:
-        """Whether the Flax module's results are of a tree that it gives in one of the modes."""
+        """Whether results have the tree of one of the modes."""
         return any(_fits(results, tree) for tree in self.outputs.values())
 
 
@@ -127,7 +126,7 @@ def _tensors(ranks: list[int]) -> str:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether two arguments are one constant; a tuple and a list of the same are."""
+    """Whether two arguments are the same constant; a tuple and a list of equal items are."""
     if isinstance(one, tuple | list) and isinstance(other, tuple | list):
         return len(one) == len(other) and all(map(_is_same, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
@@ -149,7 +148,7 @@ def _fits(results: Any, outputs: Any) -> bool:
 
 
 def to_jax(tensor: Any, layout: Layout) -> Any:
-    """A tensor as a JAX array in a layout."""
+    """Convert a tensor to a JAX array in a layout."""
     import jax.numpy as jnp
 
     return jnp.array(np.transpose(as_numpy(tensor.detach().cpu()), layout.order))
@@ -170,7 +169,7 @@ def _to_torch(results: Any, outputs: Any) -> Any:
 
 
 def outputs_of(results: Any, layout: Any) -> Any:
-    """The tree of a call's results with the arrays' layouts in their places."""
+    """Return the tree of a call's results, with layouts in place of arrays."""
     match results:
         case syntax.Const():
             return results.value

@@ -1,4 +1,4 @@
-"""A module with its weights, whose initial values are never drawn."""
+"""Build a module from its weights, without drawing initial values."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def filled(construct: Callable[[], nnx.Module], values: Mapping[str, np.ndarray], name: str) -> Any:
-    """A module of which all arrays that have values are these; the others, such as random streams, are drawn.
+    """Construct a module with the arrays in ``values``; other variables, such as random streams, are drawn.
 
     Args:
-        construct: makes the module; it is traced.
-        values: dotted paths → arrays. What the module does not hold is left.
-        name: of the source, for a message.
+        construct: constructs the module; it is traced.
+        values: dotted path → array; paths that the module does not have are ignored.
+        name: the source's name, for error messages.
 
     Raises:
-        WeightsMismatch: an array has another shape than what is constructed.
+        WeightsMismatch: an array's shape differs from the constructed variable's.
     """
     import jax
     import jax.numpy as jnp
@@ -31,7 +31,7 @@ def filled(construct: Callable[[], nnx.Module], values: Mapping[str, np.ndarray]
     graph, state = nnx.split(nnx.eval_shape(construct))
     variables = dict(nnx.to_flat_state(state))
     # Copies: `jnp.asarray` might let the module share memory with `values`.
-    given = {
+    known = {
         path: jnp.array(array, dtype=_dtype(variables[path], array))
         for path, array in _checked(variables, values, name).items()
     }
@@ -39,25 +39,25 @@ def filled(construct: Callable[[], nnx.Module], values: Mapping[str, np.ndarray]
     @jax.jit
     def others() -> dict[Any, Any]:
         drawn = nnx.to_flat_state(nnx.state(construct()))
-        return {path: variable.get_value() for path, variable in drawn if path not in given}
+        return {path: variable.get_value() for path, variable in drawn if path not in known}
 
-    arrays = given if given.keys() == variables.keys() else {**given, **others()}
+    arrays = known if known.keys() == variables.keys() else {**known, **others()}
     made = [(path, variable.replace(arrays[path])) for path, variable in variables.items()]
     return nnx.merge(graph, nnx.from_flat_state(made))
 
 
 def check_filled(construct: Callable[[], nnx.Module], shapes: Mapping[str, tuple[int, ...]], name: str) -> None:
-    """See that a module can be constructed, and that it has each weight, in its shape, and no other parameters.
+    """Check that a module can be constructed, with each weight in its shape, and no other parameters.
 
-    No array is made.
+    No array is allocated.
 
     Args:
-        construct: makes the module; it is traced.
-        shapes: dotted paths → the weights' shapes.
-        name: of the source, for a message.
+        construct: constructs the module; it is traced.
+        shapes: dotted path → the weight's shape.
+        name: the source's name, for error messages.
 
     Raises:
-        WeightsMismatch: it has not.
+        WeightsMismatch: a weight is missing or has another shape, or there is an additional parameter.
     """
     from flax import nnx
 
@@ -73,7 +73,7 @@ def check_filled(construct: Callable[[], nnx.Module], shapes: Mapping[str, tuple
 
 
 def _checked(variables: Mapping[Any, Any], values: Mapping[str, np.ndarray], name: str) -> dict[Any, np.ndarray]:
-    """The values of those variables that have one, each of the variable's shape."""
+    """Return the values of the variables that have one, after checking their shapes."""
     from flax import nnx
 
     found = {}
@@ -95,7 +95,7 @@ def _check_shape(path: str, variable: Any, shape: tuple[int, ...], name: str) ->
 
 
 def _dtype(variable: Any, array: np.ndarray) -> Any:
-    """The dtype that the module has there; a number of another kind keeps its own."""
+    """Return the variable's dtype; the array's if the two are of different kinds."""
     import jax.numpy as jnp
 
     same_kind = jnp.issubdtype(variable.dtype, jnp.floating) == jnp.issubdtype(array.dtype, jnp.floating)

@@ -1,7 +1,7 @@
 """Translation metadata in the safetensors header: the calling convention of the written module.
 
-It lies in the file's own metadata, which every reader of safetensors gives, beside what any converted file says there:
-the mapping, and each tensor's fingerprint. So the files prove themselves again, and go back to torch.
+It is part of the file's metadata, which every safetensors reader returns, together with the metadata of every converted
+file: the mapping, and each tensor's fingerprint. With these the files can be verified again, and converted back.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from port.weights.record import ConversionRecord, record_of
 from port.weights.safetensors_files import open_safetensors
 
 if TYPE_CHECKING:
-    from port.translation.artifact.written_module import WrittenModule  # it loads the source, for which it needs jax
+    from port.translation.artifact.written_module import WrittenModule  # it imports jax
 
 KEY = "port.translation"
 MODES = (False, True)  # evaluation, training
 
 
 @dataclass(frozen=True)
-class RememberedCall:
-    """What stands in the file of an example call.
+class CallMetadata:
+    """The metadata of an example call.
 
     Attributes:
-        parameters: those that the written ``__call__`` takes, with their stars.
-        inputs: the layouts of the tensors that go in.
-        outputs: by whether it is of training, the tree of results, with layouts for arrays.
-        draws: by the same, the layouts of what is drawn at random.
-        mixed: whether the original computes something in float32 whatever its precision is.
-        lengths: of the tensors that go in.
-        options: those of the parameters that have the original's default.
-        layouts: those of the tensors that each of the original's parameters is given.
-        static: constants that are given, by the names of the original's parameters.
+        parameters: the parameters of the written ``__call__``, with their stars.
+        inputs: the layouts of the input tensors.
+        outputs: mode (True for training) → the tree of results, with layouts for arrays.
+        draws: mode → the layouts of random draws.
+        mixed: whether the original computes a part in float32, whatever its precision.
+        lengths: the lengths of the input tensors.
+        options: the parameters that have the original's default.
+        layouts: parameter of the original → layouts of the tensors in its argument.
+        static: parameter of the original → its constant argument.
     """
 
     parameters: tuple[str, ...]
@@ -57,25 +57,25 @@ class RememberedCall:
     static: dict[str, Any]
 
     def boundary(self, signature: inspect.Signature) -> Boundary:
-        """What goes in and comes out, where the original's ``forward`` has this signature."""
+        """Return the calling convention, for the signature of the original's ``forward``."""
         return Boundary(signature, self.parameters, self.inputs, self.outputs, self.options, self.layouts, self.static)
 
 
 @dataclass(frozen=True)
-class Remembered:
-    """What stands in the file.
+class TranslationMetadata:
+    """The translation metadata of a weights file.
 
     Attributes:
-        name: of the root's class.
+        name: name of the root's class.
         calls: the example calls.
-        fingerprints: of the original's tensors, and by Flax's paths of what no state dict holds.
-        hash: of the fingerprints.
-        checkpointed: names of the written classes whose calls stand under ``nnx.remat``.
+        fingerprints: the original's tensor, or Flax's path of an array that no state dict has → fingerprint.
+        hash: the hash function of the fingerprints.
+        checkpointed: names of the written classes whose calls are under ``nnx.remat``.
         stacked: Flax's paths of the stacks of layers.
     """
 
     name: str
-    calls: tuple[RememberedCall, ...]
+    calls: tuple[CallMetadata, ...]
     fingerprints: dict[str, str]
     hash: str
     checkpointed: tuple[str, ...] = ()
@@ -83,21 +83,21 @@ class Remembered:
 
 
 def metadata_of(translation: WrittenModule) -> dict[str, str]:
-    """The metadata of a translation's weights file: what it is of, and what its model is constructed with."""
-    told = {
+    """Return the metadata for a translation's weights file, including the model's constructor arguments."""
+    metadata = {
         "class": translation.name,
         "checkpointed": list(translation.checkpointed),
         "stacked": list(translation.stacked),
-        **_told(translation),
-        "others": list(map(_told, translation.others)),
+        **_call_metadata(translation),
+        "others": list(map(_call_metadata, translation.others)),
     }
     record = ConversionRecord(translation.mapping, fingerprints(translation.mapping, translation.values))
     arguments = translation.said_arguments.metadata()
-    return {"format": "flax", KEY: json.dumps(told, ensure_ascii=False), **arguments, **record.metadata()}
+    return {"format": "flax", KEY: json.dumps(metadata, ensure_ascii=False), **arguments, **record.metadata()}
 
 
-def _told(translation: WrittenModule) -> dict[str, Any]:
-    """What is remembered of an example call."""
+def _call_metadata(translation: WrittenModule) -> dict[str, Any]:
+    """Return the metadata of an example call."""
     boundary = translation.boundary
     return {
         "parameters": list(boundary.parameters),
@@ -143,67 +143,67 @@ def _drawn(orders: Any) -> Drawn:
             return Layout(tuple(orders))
 
 
-_ROUND = "round"  # of a loop
+_ROUND = "round"  # the draws of a loop's iteration
 
 
-def remembered(path: Path, metadata: dict[str, str]) -> Remembered:
-    """The same, read back.
+def read_metadata(path: Path, metadata: dict[str, str]) -> TranslationMetadata:
+    """Read the translation metadata from a file's metadata.
 
     Args:
-        path: of the file, for the message.
-        metadata: the file's.
+        path: the file's path, for error messages.
+        metadata: the file's metadata.
 
     Raises:
-        BrokenWeights: it says nothing of a translation.
+        BrokenWeights: there is no translation metadata, or it is incomplete.
     """
     try:
-        told, record = json.loads(metadata[KEY]), record_of(str(path), metadata)
+        own, record = json.loads(metadata[KEY]), record_of(str(path), metadata)
         if record is None:
             raise LookupError("it has no fingerprints")
-        calls = tuple(map(_call, [told, *told["others"]]))
-        # Files of before say neither.
-        checkpointed, stacked = (tuple(map(str, told.get(name, ()))) for name in ("checkpointed", "stacked"))
-        return Remembered(str(told["class"]), calls, record.fingerprints, record.hash, checkpointed, stacked)
+        calls = tuple(map(_call, [own, *own["others"]]))
+        # Older files have neither.
+        checkpointed, stacked = (tuple(map(str, own.get(name, ()))) for name in ("checkpointed", "stacked"))
+        return TranslationMetadata(str(own["class"]), calls, record.fingerprints, record.hash, checkpointed, stacked)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise BrokenWeights(
-            f"{path} does not say of which translation it is: it is not the file that port translate wrote, or was "
-            "written again by another program. Translate again"
+            f"{path} has no translation metadata: port translate did not write it, or another program rewrote it. "
+            "Translate again"
         ) from error
 
 
-def _call(told: dict[str, Any]) -> RememberedCall:
-    return RememberedCall(
-        tuple(told["parameters"]),
-        tuple(Layout(tuple(order)) for order in told["inputs"]),
-        {training: _read(tree) for training, tree in zip(MODES, told["outputs"], strict=True)},
-        {training: tuple(map(_drawn, draws)) for training, draws in zip(MODES, told["draws"], strict=True)},
-        bool(told["mixed"]),
-        input_lengths.from_data(told["lengths"]),
-        tuple(told["options"]),
-        {name: tuple(Layout(tuple(order)) for order in orders) for name, orders in told["layouts"].items()},
-        dict(told["static"]),
+def _call(call: dict[str, Any]) -> CallMetadata:
+    return CallMetadata(
+        tuple(call["parameters"]),
+        tuple(Layout(tuple(order)) for order in call["inputs"]),
+        {training: _read(tree) for training, tree in zip(MODES, call["outputs"], strict=True)},
+        {training: tuple(map(_drawn, draws)) for training, draws in zip(MODES, call["draws"], strict=True)},
+        bool(call["mixed"]),
+        input_lengths.from_data(call["lengths"]),
+        tuple(call["options"]),
+        {name: tuple(Layout(tuple(order)) for order in orders) for name, orders in call["layouts"].items()},
+        dict(call["static"]),
     )
 
 
 def draw_layouts(path: str | Path, *, training: bool = True) -> tuple[Drawn, ...]:
-    """How what a written module draws lies, draw by draw: ``layouts`` of `port.shared_dropout`.
+    """Return the layouts of a written module's random draws, in order: the ``layouts`` of `port.shared_dropout`.
 
     Args:
-        path: of the weights file beside the source.
-        training: whether it is drawn in training, or in evaluation.
+        path: the weights file beside the source.
+        training: the mode.
 
     Raises:
-        BrokenWeights: it says nothing of a translation.
+        BrokenWeights: the file has no translation metadata.
     """
     with open_safetensors(path) as weights:
-        return remembered(Path(path), dict(weights.metadata)).calls[0].draws.get(training, ())
+        return read_metadata(Path(path), dict(weights.metadata)).calls[0].draws.get(training, ())
 
 
 def torch_arrays(mapping: Mapping, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The original's tensors from Flax's variables, through the mapping; without those that Flax has no home for.
+    """Convert Flax's variables to the original's tensors by the mapping, without tensors that exist only in torch.
 
     Raises:
-        WeightsMismatch: a variable that the mapping knows and is not there, or has another shape.
+        WeightsMismatch: a variable of the mapping is missing, or has another shape.
     """
     found: dict[str, np.ndarray] = {}
     for entry in mapping.entries:
@@ -217,7 +217,7 @@ def torch_arrays(mapping: Mapping, values: dict[str, np.ndarray]) -> dict[str, n
 
 
 def fingerprints(mapping: Mapping, values: dict[str, np.ndarray], hash: str = HASH) -> dict[str, str]:
-    """A tensor's name → the beginning of its hash: by torch's names, and by Flax's where torch's state has none."""
+    """Return name → fingerprint, the beginning of a hash; by torch's names, and by Flax's paths for other arrays."""
     targets = {target for entry in mapping.entries if entry.collection != TORCH_ONLY for target in entry.targets}
     hidden = {path: array for path, array in values.items() if path not in targets}
     named = {**torch_arrays(mapping, values), **hidden}
@@ -233,7 +233,7 @@ def _written(tree: Any) -> Any:
         case tuple() | list():
             return {"items": [_written(item) for item in tree]}
         case _:
-            return None  # no array: it is not compared
+            return None  # not an array: it is not compared
 
 
 def _read(tree: Any) -> Any:

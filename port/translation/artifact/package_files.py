@@ -1,4 +1,4 @@
-"""The files of a written package on disk: where they go, and how they are read back."""
+"""Write a generated package to disk, and read it back."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ def write_package(package: WrittenPackage, folder: Path) -> None:
 
 
 def read_package(folder: Path, name: str) -> WrittenPackage:
-    """The package in a folder.
+    """Read the package in a folder.
 
     Args:
-        folder: that ``port translate --package`` wrote.
-        name: of the written module, whose test is no part of it.
+        folder: a folder that ``port translate --package`` wrote.
+        name: the written module's name; its test is not part of the package.
 
     Raises:
-        BrokenWeights: a file cannot be read, or the folder is no package.
+        BrokenWeights: a file cannot be read, or the folder is not a package.
     """
     texts = {}
     for path in sorted(folder.rglob("*.py")):
         file = path.relative_to(folder)
-        # A folder that is hidden, or a cache, is no package; nor can Python import a file with such a name.
+        # Hidden folders and caches are not packages, and Python cannot import files with such names.
         if all(part.isidentifier() for part in file.with_suffix("").parts) and file.as_posix() != f"test_{name}.py":
             try:
                 texts[file.as_posix()] = path.read_text("utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 raise BrokenWeights(f"the source {path} cannot be read: {error}") from error
     if "__init__.py" not in texts:
-        raise BrokenWeights(f"{folder} is no package: it has no __init__.py")
+        raise BrokenWeights(f"{folder} is not a package: it has no __init__.py")
     return WrittenPackage(texts)
 
 
 def name_in(folder: Path) -> str:
-    """The name of the written module in a package's folder: the one that its mapping has.
+    """Return the name of the written module in a package's folder, which is that of its mapping file.
 
     Raises:
-        BrokenWeights: there is none, or are several.
+        BrokenWeights: the folder does not have exactly one mapping file.
     """
     found = sorted(path.name.removesuffix(_MAPPING) for path in folder.glob(f"*{_MAPPING}"))
     if len(found) != 1:
-        raise BrokenWeights(f"{folder} holds {len(found)} mappings (NAME{_MAPPING}), and a written package has one")
+        raise BrokenWeights(f"{folder} holds {len(found)} mappings (NAME{_MAPPING}), but a written package has one")
     return found[0]

@@ -1,4 +1,4 @@
-"""A mapping whose lists of layers are stacks: ``layers.0.x``, ``layers.1.x``, … become one ``layers.x``."""
+"""Stack lists of layers in a mapping: ``layers.0.x``, ``layers.1.x``, … become one ``layers.x``."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from port.translation.structure.scanned_calls import CannotScan
 
 
 def stacked_mapping(mapping: Mapping, lists: Sequence[LayerList]) -> Mapping:
-    """The mapping of a model whose lists are stacks.
+    """Return the mapping of a model whose lists are stacks.
 
     Args:
-        mapping: of the model with lists.
-        lists: those inside others first.
+        mapping: the mapping of the model with lists.
+        lists: the lists to stack, inner ones first.
 
     Raises:
-        CannotScan: layers that share a tensor with something else, or do not hold the same.
+        CannotScan: layers share a tensor with something else, or hold different tensors.
     """
     entries = list(mapping.entries)
     for each in lists:
@@ -33,11 +33,11 @@ def stacked_mapping(mapping: Mapping, lists: Sequence[LayerList]) -> Mapping:
 
 
 def stacked_arrays(values: Named[str, np.ndarray], lists: Sequence[LayerList]) -> dict[str, np.ndarray]:
-    """Arrays by Flax's paths, those of a stack's layers as one.
+    """Stack the arrays of each stack's layers.
 
     Args:
-        values: of the model with lists.
-        lists: those inside others first.
+        values: Flax's path → array, of the model with lists.
+        lists: the lists to stack, inner ones first.
     """
     made = dict(values)
     for held in lists:
@@ -63,7 +63,9 @@ def _with_stack(entries: Sequence[Entry], held: LayerList) -> list[Entry]:
             continue
         (place, *others) = places
         if others or place is None:
-            raise CannotScan(f"{', '.join(entry.sources)}: one tensor is of several layers, or of more than layers")
+            raise CannotScan(
+                f"{', '.join(entry.sources)}: several layers share one tensor, or a layer and another module"
+            )
         rests[number] = tuple(each[1] for each in found if each is not None)
         groups[rests[number]][place] = entry
     made, done = [], set()
@@ -78,7 +80,7 @@ def _with_stack(entries: Sequence[Entry], held: LayerList) -> list[Entry]:
 
 
 def _renamed(entry: Entry, held: LayerList) -> Entry:
-    """An entry of layers that are none of a stack: they have other numbers beside it."""
+    """Renumber an entry of a list's layers that are outside the stack."""
     if entry.collection == TORCH_ONLY:
         return entry
     found = [(target, held.inside(target)) for target in entry.targets]
@@ -87,12 +89,16 @@ def _renamed(entry: Entry, held: LayerList) -> Entry:
 
 
 def _stacked(rest: tuple[str, ...], layers: Named[int, Entry], held: LayerList) -> Entry:
-    """One entry for those of all layers of a stack."""
+    """Merge the entries of a stack's layers into one.
+
+    Raises:
+        CannotScan: a layer lacks the tensor, or the entries differ in kind.
+    """
     if lacking := sorted({*held.run} - layers.keys()):
-        raise CannotScan(f"layer {lacking[0]} of {held.path} has no {rest[0]}, which others have")
+        raise CannotScan(f"layer {lacking[0]} of {held.path} has no {rest[0]}, unlike other layers")
     each = [layers[place] for place in held.run]
     if len({(entry.collection, entry.optional, len(entry.sources)) for entry in each}) > 1:
-        raise CannotScan(f"the layers of {held.path} hold {rest[0]} in several ways")
+        raise CannotScan(f"the layers of {held.path} hold {rest[0]} in different ways")
     known = [entry.shapes for entry in each if entry.shapes is not None]
     return Entry(
         tuple(source for entry in each for source in entry.sources),
@@ -105,18 +111,18 @@ def _stacked(rest: tuple[str, ...], layers: Named[int, Entry], held: LayerList) 
 
 
 def _moves(each: Sequence[Entry], targets: int) -> tuple[Move, ...]:
-    """From all layers' tensors to stacks of them."""
+    """Return the moves from all layers' tensors to stacked arrays."""
     count, first = len(each), each[0]
     if targets == len(first.sources) == 1 and _for_each_array(first.moves) and len({e.moves for e in each}) == 1:
         return (*first.moves, Stack(0, count))
     layers: tuple[Move, ...] = (EachBranch(tuple(Branch(len(e.sources), e.moves, targets) for e in each)),)
     if targets == 1:
         return (*layers, Stack(0, count))
-    # All layers' first, all layers' second …
+    # Order by target first, then by layer.
     by_target = Order(tuple(layer * targets + target for target in range(targets) for layer in range(count)))
     return *layers, by_target, EachBranch((Branch(count, (Stack(0, count),), 1),) * targets)
 
 
 def _for_each_array(moves: Sequence[Move]) -> bool:
-    """Whether moves take each array for itself, however many there are."""
+    """Whether moves apply to each array separately."""
     return all(isinstance(move, SingleMove) for move in moves)

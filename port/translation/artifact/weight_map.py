@@ -1,4 +1,4 @@
-"""Where every tensor of the original goes in the written module: its mapping."""
+"""Build the mapping from the original's tensors to the written module's variables."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from port.translation.structure.program import Program
 
 
 def mapping_of(runs: Collection[LoweredGraph], program: Program) -> tuple[Mapping, dict[str, str]]:
-    """The mapping from the original's state dict to the written module's variables.
+    """Build the mapping from the original's state dict to the written module's variables.
 
     Args:
-        runs: of all example calls, in both modes.
-        program: what is written of it.
+        runs: the lowered graphs of all example calls, in both modes.
+        program: the program that is emitted.
 
     Returns:
-        the mapping; and for buffers that no state dict holds, their names in the original → Flax's paths.
+        The mapping; and for non-persistent buffers, name in the original → Flax's path.
     """
     tree = program.tree
     state = tree.root.state_dict(keep_vars=True)
@@ -92,13 +92,13 @@ def _of_own(program: Program, key: str, tensor: Any, layouts: dict[str, Layout])
 
 
 def _held_by_layer(entries: dict[str, Entry], names: list[str]) -> Entry | None:
-    """Where a layer holds a tensor that the original holds under an earlier name as well."""
+    """Return a leaf layer's entry for a tensor with several names; None if no leaf layer holds it."""
     found = (entries[name] for name in names if name in entries)
     return next((entry for entry in found if entry.collection != TORCH_ONLY and len(entry.sources) == 1), None)
 
 
 def _tied(entry: Entry, names: dict[str, list[str]]) -> Entry:
-    """An entry with every name of its tensor."""
+    """Add all names of a tied tensor to its entry."""
     if len(entry.sources) != 1 or len(names.get(entry.sources[0], ())) < 2 or entry.is_tied:
         return entry
     all_names = tuple(names[entry.sources[0]])

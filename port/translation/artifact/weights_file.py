@@ -1,4 +1,4 @@
-"""The file of a written module's weights, and that of the tables that a new one starts with."""
+"""Write a written module's weights, and the tables that a new module starts with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from port.weights.tensors import Tensor
 
 
 def write_weights(made: WrittenModule, path: Path | str, *, overwrite: bool = False) -> None:
-    """Write the weights of a written module, with all that is remembered of it.
+    """Write the weights of a written module, with its translation metadata.
 
     Raises:
         BrokenWeights: the file cannot be written there.

@@ -1,4 +1,4 @@
-"""The Flax module that was written, with all that it takes to run it: source, weights, calling convention."""
+"""The written module: Flax source, weights and calling convention."""
 
 from __future__ import annotations
 
@@ -33,29 +33,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WrittenModule:
-    """A Flax module in source, and what its original's tensors are in it.
+    """A Flax module as source, with its weights and its calling convention.
 
     Attributes:
-        name: of the root's class.
+        name: name of the root's class.
         source: the Flax NNX source, as one file.
-        mapping: where every tensor went.
-        boundary: what goes in and comes out, on both sides.
-        values: what the variables hold, by Flax's paths: numpy arrays.
-        hidden: Flax's paths of buffers that no state dict of the original's holds.
-        tables: fixed tables that a new module starts with: name → array, as ``NAME.tables.safetensors`` holds them.
-        mixed: whether the original computes something in float32 whatever its precision is.
-        prefix: of the names in the module that was translated, where a layer alone was put into one.
-        lengths: of the tensors that go in: free ones by their names, the conditions on them, those that were tried.
-        draws: by whether it is of training, the layouts of what is drawn at random, in order; those of a loop's round
-            together.
-        checkpointed: names of the written classes whose calls stand under ``nnx.remat``.
-        stacked: Flax's paths of the lists of layers that are one stack each.
-        rules: logical names of axes → the axes of a mesh that they are divided along; None where axes have no names.
-        unnamed: Flax's paths of parameters of several axes of which none has a name.
-        own_gradients: what of ``torch.autograd`` has a backward pass that the source does not: ``Name (file:line)``.
-        arguments: what the constructor is given to make this model, but for defaults: names → expressions.
-        others: the same module as other example calls have it: what goes in and comes out, lengths, draws.
-        package: the source as a package, whose files are then what is run.
+        mapping: the mapping from the original's tensors.
+        boundary: the calling convention.
+        values: Flax's path → numpy array of the variable.
+        hidden: Flax's paths of non-persistent buffers of the original.
+        tables: tables that a new module starts with: name → array, the contents of ``NAME.tables.safetensors``.
+        mixed: whether the original computes a part in float32, whatever its precision.
+        prefix: prefix of the original's names, if a single layer was wrapped into a module to translate it.
+        lengths: the lengths of the input tensors: free ones by name, conditions on them, those that were tried.
+        draws: mode (True for training) → layouts of the random draws, in order; those of a loop's iteration as a tuple.
+        checkpointed: names of the written classes whose calls are under ``nnx.remat``.
+        stacked: Flax's paths of the lists of layers that are stacks.
+        rules: logical axis → axes of a mesh along which it is divided; None if axes have no names.
+        unnamed: Flax's paths of parameters with several axes of which none has a name.
+        own_gradients: ``torch.autograd.Function``s whose backward pass the source lacks: ``Name (file:line)``.
+        arguments: the constructor's arguments for this model, except defaults: name → expression.
+        others: the same module for other example calls: calling convention, lengths, draws.
+        package: the source as a package; its files are then what runs.
     """
 
     name: str
@@ -80,7 +79,7 @@ class WrittenModule:
 
     @cached_property
     def module(self) -> Any:
-        """The Flax module with the original's weights, in training mode as Flax's modules begin."""
+        """The Flax module with the original's weights, in training mode, Flax's default."""
         return self.build()
 
     @property
@@ -90,17 +89,17 @@ class WrittenModule:
 
     @property
     def has_weights(self) -> bool:
-        """Whether it has the original's numbers: one of a module on the meta device has none."""
+        """Whether it has the original's weights; a translation of a module on the meta device has none."""
         return bool(self.values) or all(entry.collection == TORCH_ONLY for entry in self.mapping.entries)
 
     @property
     def frozen(self) -> tuple[str, ...]:
-        """Names of the original's parameters that it does not train, and that the module holds as `port.nn.Frozen`."""
+        """Names of the original's parameters with ``requires_grad=False``, which become `port.nn.Frozen`."""
         return self._parameters(FROZEN)
 
     @property
     def trained(self) -> tuple[str, ...]:
-        """Names of those that it trains."""
+        """Names of the original's parameters that are trained."""
         return self._parameters("params")
 
     def _parameters(self, collection: str) -> tuple[str, ...]:
@@ -116,19 +115,20 @@ class WrittenModule:
         rules: Rules | None = None,
         **options: Any,
     ) -> Any:
-        """A new Flax module of the source.
+        """Build a new Flax module from the source.
 
         Args:
-            seed: of its random streams, and of its initial values.
-            filled: whether it has the original's weights.
-            mesh: devices that it is built onto, each array in its parts: of a translation with ``logical_axes``.
-            rules: logical name → axes of the mesh, in place of the source's own; None for an axis that stays whole.
+            seed: seeds its random streams and initial values.
+            filled: whether to use the original's weights.
+            mesh: a device mesh onto which to place the arrays; needs a translation with ``logical_axes``.
+            rules: logical axis → axes of the mesh, in place of the source's; None for an axis that is not divided.
             options: ``dtype`` and ``param_dtype``.
 
         Raises:
-            UsageError: a mesh, and axes without names; a name in the rules or of the mesh's that is not known.
-            NoInitialValue: it is not filled, and has parameters of which nobody knows how they start.
-            WeightsMismatch: what the source constructs has other shapes than the weights.
+            UsageError: a mesh for axes without names, rules without a mesh, or an unknown name in the rules or the
+                mesh.
+            NoInitialValue: not filled, and the initial values of some parameters are unknown.
+            WeightsMismatch: the source constructs other shapes than the weights have.
         """
         from flax import nnx
 
@@ -145,9 +145,9 @@ class WrittenModule:
         from port.nn.on_mesh import on_mesh, whole
 
         if self.rules is None:
-            raise UsageError("a model is built onto a mesh by the names of its axes: translate with logical_axes=True")
+            raise UsageError("a mesh needs logical names of the model's axes: translate with logical_axes=True")
         if mesh is None:
-            raise UsageError("rules say what lies along a mesh: give the mesh too, mesh=jax.make_mesh((8,), ('fsdp',))")
+            raise UsageError("rules need a mesh: pass one too, as mesh=jax.make_mesh((8,), ('fsdp',))")
         parts = whole(self.values) if filled else None
         with self.filled_later() if filled else nullcontext():
             return on_mesh(
@@ -155,11 +155,11 @@ class WrittenModule:
             )
 
     def check_built(self) -> None:
-        """See that the module can be built, and has each of the weights in its shape; no array is made.
+        """Check that the module can be built, with each weight in its shape; no array is allocated.
 
         Raises:
-            WeightsMismatch: it has not.
-            Exception: the source's own.
+            WeightsMismatch: a weight is missing or has another shape.
+            Exception: the source's error.
         """
         from flax import nnx
 
@@ -171,15 +171,15 @@ class WrittenModule:
             filling.check_filled(lambda: self.constructor(rngs=nnx.Rngs(0)), shapes, self.name)
 
     def filled_later(self) -> AbstractContextManager[None]:
-        """Within it, what a new module does not know the start of is left empty."""
+        """Return a context manager in which variables with unknown initial values stay empty."""
         from port.nn import filled_later
 
-        # A source that stands alone has its own.
+        # A standalone source has its own.
         return self.code.__dict__.get("filled_later", filled_later)()  # type: ignore[no-any-return]
 
     @property
     def constructor(self) -> Callable[..., Any]:
-        """The root's class with the arguments of this model; it takes ``rngs``, ``dtype`` and ``param_dtype``."""
+        """The root's class with this model's arguments bound; it takes ``rngs``, ``dtype`` and ``param_dtype``."""
         import jax.numpy as jnp
         from flax import nnx
 
@@ -187,70 +187,78 @@ class WrittenModule:
 
         def construct(**options: Any) -> Any:
             own = self.code.__dict__
-            # What the arguments alone name is imported where the source has a `load`.
+            # The source imports names that only the arguments use if it has a `load`; otherwise they are added here.
             names = {**vars(port.nn), "partial": partial, "nnx": nnx, "jnp": jnp, **own}
-            given = {name: eval(text, names, {"options": options}) for name, text in self.arguments.items()}
-            return own[self.name](**given, **options)
+            arguments = {name: eval(text, names, {"options": options}) for name, text in self.arguments.items()}
+            return own[self.name](**arguments, **options)
 
         return construct
 
     @property
     def said_arguments(self) -> SaidArguments:
-        """What the constructor is given to make this model, as its weights file has it; defaults too."""
+        """This model's constructor arguments, including defaults, in the form that the weights file stores."""
         own = self.code.__dict__
         modules = {name: text for name, text in self.arguments.items() if "**options" in text}
-        given = {name: eval(text, own) for name, text in self.arguments.items() if name not in modules}
-        made = said_arguments(own[self.name], given)
+        arguments = {name: eval(text, own) for name, text in self.arguments.items() if name not in modules}
+        made = said_arguments(own[self.name], arguments)
         values = {name: value for name, value in made.values.items() if name not in modules}
         return SaidArguments(values, {**made.unsaid, **modules})
 
     @cached_property
     def code(self) -> Any:
-        """The source as a Python module; of a package, a module with all that its files define."""
+        """The source as a Python module; for a package, a module with the definitions of all its files."""
         if self.package is not None:
             return _code_of_package(self.package, self.name, self.tables)
         return _code(self.source, self.name, self.tables)
 
     @property
     def needs_x64(self) -> bool:
-        """Whether the source names a 64-bit dtype, which JAX has only where ``jax_enable_x64`` is on."""
+        """Whether the source names a 64-bit dtype, which JAX has only with ``jax_enable_x64``."""
         return re.search(r"\bjnp\.(float64|complex128)\b", self._own_source) is not None
 
     @property
     def written_classes(self) -> frozenset[str]:
-        """Names of the classes that were written from the original's."""
+        """Names of the classes that were translated from the original."""
         return frozenset(node.name for node in ast.parse(self._own_source).body if isinstance(node, ast.ClassDef))
 
     @property
     def _own_source(self) -> str:
-        """Without what was copied from port into it."""
+        """The source without copies from port."""
         return self.source.rpartition(MODEL)[2] if self.package is None else self.package.own_text
 
     def to_flax(self, args: Any, kwargs: dict[str, Any] | None = None) -> tuple[Any, ...]:
-        """torch's arguments as those of the Flax module: arrays, in its layout, in order.
+        """Convert torch's arguments to the Flax module's positional arguments: arrays in its layouts.
 
-        What an argument with two stars gathers is a dict behind them; `run` spreads it.
+        The arguments of ``**kwargs`` become a dict at the end; `run` unpacks it.
 
         Args:
-            args: one tensor, or the tuple of positional arguments, as ``translate`` took them.
-            kwargs: those given by name.
+            args: one tensor, or the tuple of positional arguments, as for ``translate``.
+            kwargs: keyword arguments.
+
+        Raises:
+            UsageError: the arguments' tensors differ in number or rank from the example's.
         """
         args = tuple(args) if isinstance(args, tuple | list) else (args,)
         case = self.called_as(args, kwargs or {})
         if case is not self or not self.others:
             return case.boundary.to_flax(args, kwargs or {})
-        # No example call is like it: each argument is taken as it is in some.
+        # No example call is like this one: convert each argument as in the example calls that have it.
         layouts = {name: known for each in (*self.others, self) for name, known in each.boundary.layouts.items()}
         return replace(self.boundary, layouts=layouts).to_flax(args, kwargs or {})
 
     def called_as(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> WrittenModule:
-        """The module as the example call has it that is like a call of the original's; by default as the first has."""
+        """Return the module for the example call that is like this call; by default, for the first example call."""
         if not self.others:
             return self
         return next((case for case in (self, *self.others) if case.boundary.takes(args, kwargs)), self)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """What the Flax module gives for torch's arguments, as torch tensors: called as the original is."""
+        """Call the Flax module with torch's arguments, like the original, and return torch tensors.
+
+        Raises:
+            UsageError: the arguments differ from the example's, or no example call has this combination of them, and
+                the layout of the results is unknown.
+        """
         case = self.called_as(args, kwargs)
         results = self.boundary.call(self.module, self.to_flax(args, kwargs))
         fitting = [each for each in (case, self, *self.others) if each.boundary.gives(results)] or [case]
@@ -258,13 +266,13 @@ class WrittenModule:
             each.boundary.outputs != fitting[0].boundary.outputs for each in fitting
         ):
             raise UsageError(
-                "no example call has these arguments together, so that it is not known how the axes of what comes out "
-                "lie in PyTorch: call the module itself, which gives them in JAX's order"
+                "no example call has this combination of arguments, so the layout of the results in PyTorch is "
+                "unknown: call the module itself, which returns them in JAX's layout"
             )
         return fitting[0].to_torch(results)
 
     def to_torch(self, results: Any) -> Any:
-        """What the Flax module gives, as torch tensors in torch's layout, in the original's tuples and dicts."""
+        """Convert the Flax module's results to torch tensors, in torch's layout and the original's tuples and dicts."""
         return self.boundary.to_torch(results)
 
 
@@ -281,7 +289,7 @@ def _code_of_package(package: WrittenPackage, name: str, tables: dict[str, np.nd
         if "TABLES" in vars(module):
             vars(module)["TABLES"].arrays = tables
     made = ModuleType(modules[""].__name__)
-    # What the model is constructed with may be said with what any of the files imports.
+    # The constructor's arguments may use names that any of the files imports.
     for module in modules.values():
         vars(made).update(vars(module))
     vars(made).update(vars(modules[""]))

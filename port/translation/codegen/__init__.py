@@ -1,1 +1,1 @@
-"""The program's classes as source."""
+"""Emit a program's classes as Python source."""

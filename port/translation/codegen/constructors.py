@@ -1,4 +1,4 @@
-"""The constructors of classes, as statements of the source."""
+"""Emit the constructors of classes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ S = TypeVar("S", bound=syntax.Stmt)
 
 
 def constructor(made: FoldedClass, program: Program, imports: Imports) -> list[syntax.Stmt]:
-    """The constructor of a class, and what stands with it."""
+    """Return the constructor of a class; one kept from the original comes with its helpers and class attributes."""
     imports.line("from typing import Any")
     imports.line("import jax.numpy as jnp")
     if made.kept is None:
@@ -32,14 +32,14 @@ def constructor(made: FoldedClass, program: Program, imports: Imports) -> list[s
 
 
 def base_of(made: FoldedClass) -> syntax.Expr:
-    """What a class derives from."""
+    """Return the base class as an expression."""
     if made.kept is not None:
         return made.kept.base
     return code("nnx.Sequential" if made.is_sequential else "nnx.Module")
 
 
 def shortened(definition: S) -> S:
-    """A definition of the original's whose calls say no more than they have to."""
+    """Shorten the calls in a definition kept from the original."""
 
     def shorter(statement: syntax.Stmt) -> syntax.Stmt:
         if isinstance(statement, syntax.Lines):
@@ -49,22 +49,22 @@ def shortened(definition: S) -> S:
     return syntax.transformed(definition, shorter)
 
 
-def given_arguments(program: Program, imports: Imports) -> dict[str, str]:
-    """What the root's constructor is given to make the model that is translated, as the source says it."""
+def root_arguments(program: Program, imports: Imports) -> dict[str, str]:
+    """Return the source of the arguments with which the root's constructor builds the translated model."""
     return {name: syntax.source(imports.read(value)) for name, value in program.arguments.items()}
 
 
 def or_pass(statements: Sequence[syntax.Stmt]) -> tuple[syntax.Stmt, ...]:
-    """Statements; ``pass`` where there are none."""
+    """Return the statements, or ``pass`` if there are none."""
     return tuple(statements) or (syntax.Pass(),)
 
 
 def _written(made: FoldedClass, program: Program, imports: Imports) -> syntax.FunctionDef:
-    """A constructor that makes what a class holds."""
+    """Return a generated constructor, which assigns each attribute."""
     names = {other.name: other for other in program.classes}
     constructions, later = with_stacks_made(made.attributes, made.stacked)
     attributes = {name: imports.read(shortened_calls(readable(value), names)) for name, value in constructions.items()}
-    attributes = attributes if made.is_sequential else _read_again(attributes)
+    attributes = attributes if made.is_sequential else _reusing_attributes(attributes)
     statements: list[syntax.Stmt] = []
     if made.body is not None and made.body.modes:
         statements.append(own_attribute("deterministic", syntax.Const(False)))
@@ -89,8 +89,8 @@ def _written(made: FoldedClass, program: Program, imports: Imports) -> syntax.Fu
     return syntax.FunctionDef("__init__", parameters, or_pass(statements), returns=syntax.Const(None))
 
 
-def _read_again(attributes: dict[str, syntax.Expr]) -> dict[str, syntax.Expr]:
-    """What an attribute was worked out for, those behind it read off it: ``self.head_dim``, not ``dim // heads``."""
+def _reusing_attributes(attributes: dict[str, syntax.Expr]) -> dict[str, syntax.Expr]:
+    """Reuse computed attributes in later ones: ``self.head_dim`` instead of ``dim // heads``."""
     known: dict[syntax.Expr, syntax.Expr] = {}
 
     def read(node: syntax.Node) -> syntax.Node:
@@ -99,23 +99,23 @@ def _read_again(attributes: dict[str, syntax.Expr]) -> dict[str, syntax.Expr]:
     found = {}
     for name, value in attributes.items():
         found[name] = syntax.transformed(value, read)
-        if _is_worked_out(value):
+        if _is_computed(value):
             known.setdefault(found[name], syntax.Attribute(syntax.Name("self"), name))
     return found
 
 
-def _is_worked_out(value: syntax.Expr) -> bool:
-    """Whether it is a number that is worked out of others."""
+def _is_computed(value: syntax.Expr) -> bool:
+    """Whether an expression computes a number from names."""
     match value:
-        case syntax.Call(function, arguments, ()) if dotted(function) in _OF_NUMBERS:
+        case syntax.Call(function, arguments, ()) if dotted(function) in _NUMERIC_CALLS:
             return bool(names_in(*arguments))
         case syntax.BinOp(left, _, right):
             calls = (node for node in syntax.walk(value) if isinstance(node, syntax.Call))
-            return bool(names_in(left, right)) and all(dotted(call.func) in _OF_NUMBERS for call in calls)
+            return bool(names_in(left, right)) and all(dotted(call.func) in _NUMERIC_CALLS for call in calls)
     return False
 
 
-_OF_NUMBERS = ("int", "float", "max", "min", "math.sqrt")
+_NUMERIC_CALLS = ("int", "float", "max", "min", "math.sqrt")
 
 
 def _parameter(argument: Argument, program: Program, imports: Imports) -> syntax.Parameter:
@@ -129,7 +129,7 @@ def _annotation(argument: Argument, program: Program) -> syntax.Expr:
 
 
 def annotation_of(values: Iterable[syntax.Expr], program: Program) -> syntax.Expr:
-    """How it is annotated what is one of several constants."""
+    """Return the type annotation for an argument that takes one of several constants."""
     configurations = {made.original: made.name for made in program.configurations}
 
     def kind(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The docstrings of what is written: what the original's says first, and what of PyTorch's it is."""
+"""Docstrings of generated definitions: the original's first paragraph, and the original's qualified name."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from port.translation.structure.kept_comments import is_worth_keeping
 
 _WIDTH = 112
 _SECTIONS = (":", "Args:", "Parameters")
-"""How the description of parameters begins, on a line of its own."""
+"""Starts of a line that begins the description of the parameters."""
 
 
 def docstring(original: Any) -> str:
-    """The first paragraph of a class's or a function's docstring, and which of PyTorch's it is."""
+    """Return the docstring for a translated class or function: the original's first paragraph and qualified name."""
     named = f"{original.__module__}.{original.__qualname__} of PyTorch."
-    told = first_paragraph(original)
-    return f"{told}\n\n{named}\n" if told else named
+    paragraph = first_paragraph(original)
+    return f"{paragraph}\n\n{named}\n" if paragraph else named
 
 
 def first_paragraph(original: Any) -> str:
-    """The first paragraph of its docstring; nothing where it has none of its own, or none that holds in JAX, too."""
+    """Return the first paragraph of the original's docstring; empty if it has none, or none that holds in JAX."""
     text = vars(original).get("__doc__") if isinstance(original, type) else inspect.getdoc(original)
     lines = inspect.cleandoc(text or "").split("\n\n")[0].splitlines()
-    told = " ".join(" ".join(takewhile(lambda line: not line.strip().startswith(_SECTIONS), lines)).split())
-    # One that speaks of torch's layout does not hold; nor is one a sentence that a dataclass gives itself.
-    if not is_worth_keeping(told) or told.startswith(f"{original.__name__}("):
+    paragraph = " ".join(" ".join(takewhile(lambda line: not line.strip().startswith(_SECTIONS), lines)).split())
+    # A paragraph about torch's layout does not hold in JAX. A dataclass without a docstring gets its signature as one.
+    if not is_worth_keeping(paragraph) or paragraph.startswith(f"{original.__name__}("):
         return ""
-    return textwrap.fill(told.replace("\\", "\\\\").replace('"""', "'''"), _WIDTH)
+    return textwrap.fill(paragraph.replace("\\", "\\\\").replace('"""', "'''"), _WIDTH)

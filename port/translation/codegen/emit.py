@@ -1,4 +1,4 @@
-"""A program's classes as the text of a Python module."""
+"""Emit a program as the text of a Python module."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from port.translation.codegen.constructors import (
     annotation_of,
     base_of,
     constructor,
-    given_arguments,
     or_pass,
+    root_arguments,
     shortened,
 )
 from port.translation.codegen.docstrings import docstring, first_paragraph
@@ -54,23 +54,23 @@ def render(
     checks: Sequence[syntax.Stmt] = (),
     axes: LogicalAxes = NO_AXES,
 ) -> str:
-    """The source of a Flax NNX module.
+    """Return the source of a Flax NNX module.
 
     Args:
-        program: its classes.
-        title: the first line of the docstring.
-        doubled: whether the module was captured in float64, which then stands for the default float.
-        weights: name of the safetensors file that ``load`` reads; None for no ``load``.
-        tables: name of the safetensors file of the tables that a new module starts with.
-        remat: names of the classes whose calls are checkpointed, as `checkpointed_classes` gives them.
-        policy: what of theirs is kept.
+        program: the classes, functions and configurations to emit.
+        title: the first line of the module's docstring.
+        weights: name of the safetensors file that ``load`` reads; None to emit no ``load``.
+        tables: name of the safetensors file with the tables that a new module starts with.
+        doubled: whether the module was captured in float64; float64 is then emitted as the default float.
+        remat: the classes whose calls are checkpointed, from `checkpointed_classes`.
+        policy: the checkpoint policy: which of their residuals are saved.
         checks: statements at the head of the root's ``__call__``.
-        axes: the logical axes of its parameters, by the constructions in the source without them.
+        axes: the logical axes of the parameters, in the order of the constructions in the source.
     """
     imports = imports_of(program, doubled=doubled)
     functions = [definition(made, imports) for part in program.parts for made in part.functions]
     classes = [_class(made, part, imports, remat or {}, policy) for made, part in program.written_classes]
-    arguments = given_arguments(program, imports)
+    arguments = root_arguments(program, imports)
     root = program.classes[-1].name
     if checks:
         classes[-1] = _with_checks(classes[-1], [imports.read(check) for check in checks])
@@ -110,16 +110,20 @@ def render(
 
 
 def imports_of(program: Program, *, doubled: bool = False) -> Imports:
-    """What reads the imports of a program's source, as yet of nothing."""
+    """Return an empty `Imports` for a program's source."""
     return Imports(default_float=doubled, taken=program.names)
 
 
 def formatted(text: str) -> str:
-    """The text as ``ruff format`` writes it, its imports sorted."""
+    """Format source with ``ruff format``; sort its imports and remove unused ones.
+
+    Raises:
+        AssertionError: ruff rejects the source.
+    """
     from ruff.__main__ import find_ruff_bin  # type: ignore[import-untyped]
 
     ruff = find_ruff_bin()
-    # What stands in the folder where this runs must not change the order: port is a library like the others.
+    # The order must not depend on the current folder: port counts as third-party, also inside port's repository.
     known = 'lint.isort.known-third-party = ["port"]'
     sort = ["check", "--isolated", "--config", known, "--select", "I,F401", "--fix", "--quiet"]
     sort += ["--line-length", str(WIDTH), "-"]
@@ -128,7 +132,7 @@ def formatted(text: str) -> str:
         if done.stdout:
             text = done.stdout
         elif done.returncode:
-            raise AssertionError(f"ruff does not take what was written: {done.stderr}\n{text}")
+            raise AssertionError(f"ruff rejects the generated source: {done.stderr}\n{text}")
     return text
 
 
@@ -140,8 +144,8 @@ def _class(
     forward, methods = (None, {}) if made.body is None else split(made.body)
     call = None if forward is None else _method(made, FORWARD, forward, program, imports)
     if made.name in remat:
-        methods_again = checkpointed(call, remat[made.name], policy, is_scanned=made.is_scanned)
-        body += [imports.read(method) for method in methods_again]
+        checkpointed_methods = checkpointed(call, remat[made.name], policy, is_scanned=made.is_scanned)
+        body += [imports.read(method) for method in checkpointed_methods]
     elif call is not None:
         body.append(call)
     body += [_method(made, name, method, program, imports) for name, method in methods.items()]
@@ -150,14 +154,14 @@ def _class(
 
 
 def _takes_arguments(root: syntax.ClassDef) -> bool:
-    """Whether the constructor of a class takes more than what all do; one that is inherited may."""
+    """Whether the constructor takes more than the common parameters. Inherited constructors are not inspected."""
     found = [each for each in root.body if isinstance(each, syntax.FunctionDef) and each.name == "__init__"]
     common = {"self", *(parameter.name for parameter in common_parameters())}
     return any(parameter.name not in common for made in found for parameter in made.parameters)
 
 
 def _with_checks(made: syntax.ClassDef, checks: Sequence[syntax.Stmt]) -> syntax.ClassDef:
-    """A class whose ``__call__`` begins with checks."""
+    """Insert checks at the head of a class's ``__call__``."""
 
     def checked(statement: syntax.Stmt) -> syntax.Stmt:
         if isinstance(statement, syntax.FunctionDef) and statement.name == "__call__":
@@ -178,7 +182,7 @@ def _configuration(made: ConfigurationClass, program: Program) -> str:
 
 
 def _method(made: FoldedClass, name: str, body: Body, program: Program, imports: Imports) -> syntax.FunctionDef:
-    """A method of a class by the original's name; what is ``forward`` there is ``__call__`` here."""
+    """Emit a method under the original's name; ``forward`` becomes ``__call__``."""
     written = list(body.statements)
     if body.returns is not None:
         written.append(syntax.Return(body.returns))
@@ -187,7 +191,7 @@ def _method(made: FoldedClass, name: str, body: Body, program: Program, imports:
     written = grown(written, original, names_in(*body.statements) | {*body.parameters, *lists})
     statements = [imports.read(shortened_calls(statement, {})) for statement in written]
     keys = [key_of(path, name) for path in made.members]
-    parameters = (syntax.Parameter("self"), *(_taken(each, keys, program, imports) for each in body.parameters))
+    parameters = (syntax.Parameter("self"), *(_parameter(each, keys, program, imports) for each in body.parameters))
     returns = _returned(keys, body.returns, program, imports)
     docstring = () if name == FORWARD else _docstring_of(original)
     called = "__call__" if name == FORWARD else name
@@ -195,26 +199,26 @@ def _method(made: FoldedClass, name: str, body: Body, program: Program, imports:
 
 
 def _line(original: type, statement: syntax.Stmt) -> int:
-    """Where a method stands in the original's class, behind the constructor; one of a base's before all others."""
+    """Return a method's line in the original's class; 0 for the constructor and for inherited methods."""
     name = getattr(statement, "name", "__init__")
     function = vars(original).get(FORWARD if name == "__call__" else name)
     return function.__code__.co_firstlineno if isinstance(function, FunctionType) and name != "__init__" else 0
 
 
 def _docstring_of(original: Any) -> tuple[syntax.Stmt, ...]:
-    """The docstring of a method, as far as the original has one that holds here, too."""
+    """Return a method's docstring statement; none if `first_paragraph` is empty."""
     first = first_paragraph(original)
     return () if not first else (syntax.Docstring(first),)
 
 
-def _taken(name: str, keys: Sequence[str], program: Program, imports: Imports) -> syntax.Parameter:
-    """A parameter of a call, by its name with its stars.
+def _parameter(name: str, keys: Sequence[str], program: Program, imports: Imports) -> syntax.Parameter:
+    """Return a parameter of a method, with its annotation and default.
 
     Args:
-        name: of the parameter.
-        keys: `key_of` the calls of each instance.
-        program: the whole.
-        imports: take in what is read.
+        name: the parameter's name with its stars.
+        keys: `key_of` the method's calls, one per instance of the class.
+        program: the whole program.
+        imports: collect the imports of what is read.
     """
     own = name.lstrip("*")
     match name.removesuffix(own):
@@ -230,19 +234,21 @@ def _taken(name: str, keys: Sequence[str], program: Program, imports: Imports) -
     return syntax.Parameter(own, imports.read(annotation), default)
 
 
-def _returned(keys: Sequence[str], given: syntax.Expr | None, program: Program, imports: Imports) -> syntax.Expr | None:
-    """How it is annotated what a call gives: one array, or anything."""
-    if given is None:
+def _returned(
+    keys: Sequence[str], returned: syntax.Expr | None, program: Program, imports: Imports
+) -> syntax.Expr | None:
+    """Return the annotation of a method's result: one array, or ``Any``."""
+    if returned is None:
         return None
     annotation = _annotated(keys, program, RETURN)
     is_one = isinstance(annotation, syntax.Attribute | syntax.Name)
-    if is_one and not isinstance(given, syntax.Tuple | syntax.Dict | syntax.List):
+    if is_one and not isinstance(returned, syntax.Tuple | syntax.Dict | syntax.List):
         return imports.read(annotation)
     return syntax.Name("Any")
 
 
 def _annotated(keys: Sequence[str], program: Program, name: str) -> syntax.Expr:
-    """What all instances are given as an argument, or give: ``jax.Array``, a list of them, or ``Any``."""
+    """Merge the types that an argument or result has in all instances: ``jax.Array``, a list of them, or ``Any``."""
     found = {kind for key in keys for kind in program.annotations.get(key, {}).get(name, ())}
     some = sorted(found - {"None"})
     text = some[0] if len(some) == 1 else "Any" if some else "jax.Array"

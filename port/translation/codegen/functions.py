@@ -1,4 +1,4 @@
-"""The original's functions as definitions of the source."""
+"""Emit the original's functions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from port.translation.structure.written_function import FunctionParameter, Writt
 
 
 def definition(made: WrittenFunction, imports: Imports) -> syntax.FunctionDef:
-    """The definition of a function.
+    """Return the definition of a function.
 
     Args:
         made: the function.
-        imports: take in what it reads.
+        imports: collect the imports of what it reads.
     """
     body = [shortened_calls(statement, {}) for statement in (*made.statements, syntax.Return(made.returns))]
     parameters = tuple(_parameter(each, made, imports) for each in made.parameters)
@@ -38,7 +38,7 @@ def _parameter(parameter: FunctionParameter, made: WrittenFunction, imports: Imp
 
 
 def _returned(made: WrittenFunction, imports: Imports) -> syntax.Expr:
-    """One array, or anything, as of a class's call."""
+    """Return the annotation of the result: one array, or ``Any``."""
     annotation = _annotation(made.annotations.get(RETURN, frozenset()))
     is_one = isinstance(annotation, syntax.Attribute | syntax.Name)
     is_one = is_one and not isinstance(made.returns, syntax.Tuple | syntax.Dict | syntax.List)

@@ -1,4 +1,4 @@
-"""How a person imports what is used: ``jax.numpy.mean`` as ``jnp.mean``, ``port.nn.BatchNorm`` by its name."""
+"""Collect imports and shorten dotted names: ``jax.numpy.mean`` to ``jnp.mean``, ``port.nn.BatchNorm`` to its name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ALIASES = {
 
 _ROOTS = ("jax", "flax", "port", *_ALIASES)
 
-# What a model is computed in stands as float64 where it was captured so: in JAX, the default float.
+# A model captured in float64 has float64 throughout; its source uses JAX's default float instead.
 _DEFAULTS = {
     "jnp.float64": "float",
     "jax.numpy.float64": "float",
@@ -39,11 +39,11 @@ _SHORT = {"jax.numpy.": "jnp", "flax.nnx.": "nnx", "jax.lax.": "lax", "port.nn.f
 
 
 class Imports:
-    """The lines that a source needs; names in what it reads are replaced by those that the lines give.
+    """The imports of a source; `read` collects them and shortens names accordingly.
 
     Args:
-        default_float: whether float64 stands for the default float.
-        taken: names of the source's own classes; a module of port's with such a name is called ``port.nn.Name``.
+        default_float: whether to emit float64 as the default float.
+        taken: names of the source's own classes; port's classes of the same name stay qualified, ``port.nn.Name``.
     """
 
     def __init__(self, *, default_float: bool = False, taken: Iterable[str] = ()) -> None:
@@ -53,11 +53,11 @@ class Imports:
         self._own: set[str] = set()
 
     def line(self, text: str) -> None:
-        """Take a line in."""
+        """Add an import line."""
         self._lines.add(text)
 
     def of_registered(self, name: str) -> bool:
-        """Take in the line of what a registered pair writes, if this is a name of that; says whether it is."""
+        """Add the import of a registered pair's package, if the name belongs to one; return whether it does."""
         parts = name.split(".")
         for length in range(len(parts), 0, -1):
             if line := self.registered.get(".".join(parts[:length])):
@@ -70,7 +70,7 @@ class Imports:
         self._own.add(name)
 
     def read(self, tree: N) -> N:
-        """A tree with dotted names as they are imported."""
+        """Shorten the dotted names in a tree, and collect their imports."""
         made: syntax.Node = tree
         match tree:
             case syntax.Name(name):
@@ -88,7 +88,7 @@ class Imports:
     def _named(self, name: str, node: syntax.Expr) -> syntax.Expr:
         first = name.partition(".")[0]
         if name in ("jnp.int64", "jax.numpy.int64"):
-            return syntax.Name("int")  # JAX's default whole number, which is what there is of it without x64
+            return syntax.Name("int")  # JAX's default integer; without x64 there is no int64
         if self.default_float and name in _DEFAULTS:
             return syntax.Name(_DEFAULTS[name])
         for whole, alias in _SHORT.items():
@@ -111,7 +111,7 @@ class Imports:
         return code(f"{alias}.{rest}")
 
     def text(self) -> str:
-        """The lines."""
+        """Return the import lines as text."""
         own = [f"from port.nn import {', '.join(sorted(self._own))}"] if self._own else []
         return "\n".join([*sorted(self._lines), *own])
 

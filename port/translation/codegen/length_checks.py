@@ -1,4 +1,4 @@
-"""The check at the head of the written ``__call__``: ``expect(x, "n 32 32 3")``, a line a tensor."""
+"""Emit the shape checks at the head of ``__call__``: ``expect(x, "n 32 32 3")``, one line per tensor."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from port.translation.structure.name_hints import own_name
 def expectations(
     graph: Graph, layouts: Mapping[Value, Layout], lengths: InputLengths, parameters: list[str]
 ) -> list[syntax.Stmt]:
-    """The lines that check what stays fixed; none for a tensor that may have any lengths.
+    """Return the checks of fixed lengths; no line for a tensor whose lengths are all free.
 
     Args:
-        graph: a run, whose first step says by which names the tensors come in.
-        layouts: the inputs' in JAX.
-        lengths: the inputs', in torch's order.
-        parameters: those that the written ``__call__`` takes, with their stars.
+        graph: a run; its first step maps parameter names to input tensors.
+        layouts: the inputs' layouts in JAX.
+        lengths: the inputs' lengths, in torch's order.
+        parameters: the parameters of the generated ``__call__``, with their stars.
     """
     enter = next(step for step in graph.steps if isinstance(step, ScopeEnter))
     taken = {name.lstrip("*"): name for name in parameters}
@@ -43,8 +43,8 @@ def expectations(
         if met or formulas or any(name in known for name in own) or len({*own}) < len(shape):
             text = "; ".join([" ".join(_written(axis, size) for axis, size in enumerate(shape)), *formulas, *met])
             asked = {*own, *(word for part in [*met, *formulas] for word in words_in(part))}
-            given = [syntax.Keyword(name, known[name]) for name in lengths.names if name in asked and name in known]
-            call = syntax.Call(code("F.expect"), (array, syntax.Const(text)), tuple(given))
+            keywords = [syntax.Keyword(name, known[name]) for name in lengths.names if name in asked and name in known]
+            call = syntax.Call(code("F.expect"), (array, syntax.Const(text)), tuple(keywords))
             lines.append(syntax.ExprStmt(call))
         for axis, size in enumerate(shape):
             if isinstance(size, str) and size.isidentifier():
@@ -70,29 +70,29 @@ def _written(axis: int, size: Size) -> str:
 
 
 def _axis(axis: int) -> str:
-    """A name for a length that is a formula of others, and so is checked by a condition."""
+    """Return a placeholder name for a length that is a formula; a condition checks it."""
     return f"axis{axis}"
 
 
 def _arrays(arguments: dict[str, Any], taken: dict[str, str]) -> Iterator[tuple[Value, syntax.Expr]]:
-    """The tensors that come in, and how the written code reads them."""
+    """Yield the input tensors, each with the expression that reads it."""
     seen: set[Value] = set()
-    for name, given in arguments.items():
+    for name, argument in arguments.items():
         if name not in taken:
             continue
-        for value, array in _within(given, syntax.Name(own_name(name))):
+        for value, array in _within(argument, syntax.Name(own_name(name))):
             if value not in seen and value.rank:
                 seen.add(value)
                 yield value, array
 
 
-def _within(given: Any, expression: syntax.Expr) -> Iterator[tuple[Value, syntax.Expr]]:
-    match given:
+def _within(argument: Any, expression: syntax.Expr) -> Iterator[tuple[Value, syntax.Expr]]:
+    match argument:
         case Value():
-            yield given, expression
+            yield argument, expression
         case dict():
-            for key, item in given.items():
+            for key, item in argument.items():
                 yield from _within(item, syntax.Subscript(expression, literal(key)))
         case tuple() | list():
-            for number, item in enumerate(given):
+            for number, item in enumerate(argument):
                 yield from _within(item, syntax.Subscript(expression, syntax.Const(number)))

@@ -1,4 +1,4 @@
-"""The function of a written source that gives the model with its weights."""
+"""Emit ``load``, the function of a generated source that returns the model with its weights."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ def load_function(
     partly: bool,
     on_mesh: bool = False,
 ) -> str:
-    """The text of ``load``.
+    """Return the text of ``load``.
 
     Args:
-        root: the class that it makes.
+        root: the class to construct.
         weights: name of the safetensors file that it reads.
-        arguments: what the constructor is given, but for defaults: names → expressions.
-        imports: take in what it needs.
-        takes_arguments: whether the constructor takes any: they are those that the file has then.
-        partly: whether a new model may not know how something starts.
-        on_mesh: whether it takes a mesh too, onto which the model is loaded as the source's ``RULES`` say.
+        arguments: the constructor's arguments that are not defaults: names → expressions.
+        imports: collect the imports of ``load``.
+        takes_arguments: whether the constructor takes arguments; ``load`` then reads them from the file.
+        partly: whether some initial values are unknown, and only the file has them.
+        on_mesh: whether ``load`` also takes a mesh, and places the model on it by the source's ``RULES``.
     """
-    given = "".join(f", {name}={text}" for name, text in arguments.items())
+    passed = "".join(f", {name}={text}" for name, text in arguments.items())
     options = "rngs=rngs or nnx.Rngs(0), **options"
-    if "**options" in given:  # what makes a module among the arguments takes the options too
+    if "**options" in passed:  # the construction of a module among the arguments takes the options too
         options = "**options"
     made = f"model = {root}({options})"
     onto: list[str] = []
@@ -44,10 +44,10 @@ def load_function(
         ]
     lines = [f"    with filled_later():\n        {made}" if partly else f"    {made}"]
     own = ["filled_later"] if partly else []
-    told = "The model with its weights"
+    summary = "The model with its weights"
     if takes_arguments or arguments:
         lines = [
-            f"    options = saved_arguments(path, {root}, options{given})",
+            f"    options = saved_arguments(path, {root}, options{passed})",
             *onto,
             *lines,
             "    load_weights(model, path)",
@@ -55,7 +55,7 @@ def load_function(
         if options == "**options":
             lines = ['    options = {"rngs": rngs or nnx.Rngs(0), **options}', *lines]
         own += ["load_weights", "saved_arguments"]
-        told += ", constructed as the file says"
+        summary += ", constructed as the file says"
     else:
         lines = [*onto, *lines, *_FILLING]
         imports.line("from safetensors.numpy import load_file")
@@ -65,7 +65,7 @@ def load_function(
     imports.line("from pathlib import Path")
     imports.line("from typing import Any")
     more, also = (_ON_MESH, _ALSO_ON_MESH) if on_mesh else ("", "")
-    return _HEAD.format(root=root, weights=weights, told=told, more=more, also=also) + "\n".join(
+    return _HEAD.format(root=root, weights=weights, summary=summary, more=more, also=also) + "\n".join(
         [*lines, "    return model"]
     )
 
@@ -74,7 +74,7 @@ _HEAD = '''
 def load(
     path: str | Path = Path(__file__).with_name("{weights}"), *, rngs: nnx.Rngs | None = None, {more}**options: Any
 ) -> {root}:
-    """{told}; ``options`` are the constructor's.{also}"""
+    """{summary}; ``options`` are the constructor's.{also}"""
 '''.lstrip()
 
 _ALSO_ON_MESH = """

@@ -1,4 +1,4 @@
-"""A source that says the logical axes of its parameters, and of what its layers give."""
+"""Annotate a source with the logical axes of its parameters and of its layers' results."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from port.translation.structure.logical_axes import LogicalAxes, Names
 
 
 def named(source: str, axes: LogicalAxes) -> str:
-    """A source with the names of its axes.
+    """Add logical axis names to a source.
 
     Args:
-        source: without them.
-        axes: of the constructions and the calls in it.
+        source: the source without them.
+        axes: the axes of its constructions and calls.
     """
     edits = []
     for site, names in zip(sites_of(source), axes.weights, strict=True):
-        said = {name: f"logical_axes({_listed(each)})" for name, each in names.items() if any(each)}
-        given = [f"{name}{METADATA}={text}" if name else f"**{text}" for name, text in said.items()]
-        edits += [with_keywords(source, site.call, given)] if given else []
-    for call, said_of_it in zip(calls_of(source), axes.calls, strict=True):
+        metadata = {name: f"logical_axes({_listed(each)})" for name, each in names.items() if any(each)}
+        keywords = [f"{name}{METADATA}={text}" if name else f"**{text}" for name, text in metadata.items()]
+        edits += [with_keywords(source, site.call, keywords)] if keywords else []
+    for call, call_axes in zip(calls_of(source), axes.calls, strict=True):
         start, end = place_of(source, call.lineno, call.col_offset), end_of(source, call)
-        if said_of_it.is_gathered:
+        if call_axes.is_gathered:
             edits += [(start, "gathered("), (end_of(source, call.func), ")")]
-        if said_of_it.gives:
-            edits += [(start, "divided("), (end, f", {_listed(said_of_it.gives)})")]
+        if call_axes.gives:
+            edits += [(start, "divided("), (end, f", {_listed(call_axes.gives)})")]
     return edited(source, edits)
 
 
 def rules_text(axes: LogicalAxes) -> str:
-    """The table of rules that stands in a source."""
+    """Return the source of the ``RULES`` table."""
     lines = [f"    {name!r}: {along!r},\n" for name, along in (axes.rules or {}).items()]
     return (
         "# The axis of a mesh that each logical axis is divided along; a mesh need not have all of them.\n"

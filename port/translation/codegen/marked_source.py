@@ -1,4 +1,4 @@
-"""A source whose parameters, and the results of whose layers, say where it makes them."""
+"""Instrument a source: tag each parameter with its construction site, and each layer's result with its call site."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 from port.translation.codegen.axis_sites import METADATA, calls_of, edited, end_of, place_of, sites_of, with_keywords
 
 SITE = "site"
-"""The name of what a marked source's variables know of their place."""
+"""The metadata key that holds a variable's construction number."""
 _CALL = "called_at_"
 _FUTURE = "from __future__ import annotations\n"
 
 
 def marked(source: str) -> str:
-    """A source whose variables have the number of their construction, and whose results that of their call."""
+    """Return the source with its variables tagged by construction number, and its layers' results by call number."""
     edits = []
     for number, site in enumerate(sites_of(source)):
-        given = [f'{name}{METADATA}={{"{SITE}": {number}}}' for name in site.variables]
-        edits.append(with_keywords(source, site.call, given or [f"{SITE}={number}"]))
-    # Of calls within each other the outer one stands first, and is to be put around the inner.
+        metadata = [f'{name}{METADATA}={{"{SITE}": {number}}}' for name in site.variables]
+        edits.append(with_keywords(source, site.call, metadata or [f"{SITE}={number}"]))
+    # Of nested calls the outer one comes first; its wrapper has to enclose the inner one's.
     for number, call in enumerate(calls_of(source)):
         edits.insert(0, (end_of(source, call), ")"))
         edits.append((place_of(source, call.lineno, call.col_offset), f"_at_site({number}, "))
@@ -27,7 +27,7 @@ def marked(source: str) -> str:
 
 
 def at_site(number: int, result: Any) -> Any:
-    """What a call gives, marked with its number where it is an array: `site_of` reads it off a jaxpr."""
+    """Tag a call's result with its number, if it is an array: `site_of` finds the tag in a jaxpr."""
     import jax
 
     if not isinstance(result, jax.Array):
@@ -41,5 +41,5 @@ def at_site(number: int, result: Any) -> Any:
 
 
 def site_of(name: Any) -> int | None:
-    """The number of the call whose result a jitted function of this name marks; None for any other."""
+    """Return the call number that a jitted function's name carries; None for other functions."""
     return int(str(name).removeprefix(_CALL)) if str(name).startswith(_CALL) else None

@@ -1,4 +1,4 @@
-"""Import the written source as a Python module."""
+"""Import generated source as a Python module."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from itertools import count
 from types import ModuleType
 
 LABEL = "_translated_"
-"""It stands in the file names that tracebacks show of the sources."""
+"""Part of the file name that tracebacks show for generated sources."""
 
 MODEL = "# %% The model"
-"""The line of a standalone source behind which it is not copied from port any more."""
+"""The line that separates the copies from port and the model in a standalone source."""
 
 _numbers = count()
 
 
 def loaded(source: str, name: str) -> ModuleType:
-    """A Python module of the source; tracebacks show its lines."""
+    """Execute the source as a module; tracebacks show its lines."""
     label = f"{name}{LABEL}{next(_numbers)}"
     module = ModuleType(label)
     module.__file__ = f"<{label}>"
     linecache.cache[module.__file__] = (len(source), None, source.splitlines(keepends=True), module.__file__)
-    sys.modules[label] = module  # where a dataclass looks what its annotations say
+    sys.modules[label] = module  # a dataclass resolves its annotations there
     try:
         exec(compile(source, module.__file__, "exec"), vars(module))
     finally:

@@ -12,12 +12,12 @@ from port.translation.ir.expr import code, dotted
 from port.translation.structure.class_merge import FoldedClass
 from port.translation.structure.constructors import OPTIONS, shortened
 
-_BY_PLACE = 2  # arguments: what comes in and what goes out; others say their names
+_POSITIONAL = 2  # at most two positional arguments, often the input and output size; the others are keywords
 N = TypeVar("N", bound=syntax.Node)
 
 
 def shortened_calls(tree: N, names: Mapping[str, FoldedClass]) -> N:
-    """A tree whose calls say no more than they have to."""
+    """Shorten all calls in a tree."""
 
     def shorter(node: syntax.Node) -> syntax.Node:
         match node:
@@ -31,23 +31,23 @@ def shortened_calls(tree: N, names: Mapping[str, FoldedClass]) -> N:
 
 
 def _own_call(node: syntax.Call, made: FoldedClass) -> syntax.Call:
-    """A construction of one of our classes: first what has to be given, then by name what is not the default."""
-    given = {keyword.arg: keyword.value for keyword in node.keywords}
+    """Shorten the construction of a generated class: required arguments first, then keywords that are not defaults."""
+    passed = {keyword.arg: keyword.value for keyword in node.keywords}
     required = [argument for argument in made.arguments if argument.default is None]
-    by_place = [argument.name for argument in required if not argument.by_name][:_BY_PLACE]
-    arguments = [given[name] for name in by_place]
-    keywords = [syntax.Keyword(each.name, given[each.name]) for each in required if each.name not in by_place]
+    positional = [argument.name for argument in required if not argument.by_name][:_POSITIONAL]
+    arguments = [passed[name] for name in positional]
+    keywords = [syntax.Keyword(each.name, passed[each.name]) for each in required if each.name not in positional]
     keywords += [
-        syntax.Keyword(argument.name, given[argument.name])
+        syntax.Keyword(argument.name, passed[argument.name])
         for argument in made.arguments
-        if argument.default is not None and given[argument.name] != argument.default
+        if argument.default is not None and passed[argument.name] != argument.default
     ]
     options = syntax.Keyword(None, syntax.Name(OPTIONS))
     return syntax.Call(node.func, tuple(arguments), (*keywords, options))
 
 
 def repeated(node: syntax.Call) -> syntax.Call:
-    """Equal children of a Sequential or a list as a comprehension: ``*[Block(64) for _ in range(36)]``."""
+    """Write equal children of a Sequential or a list as a comprehension: ``*[Block(64) for _ in range(36)]``."""
     match dotted(node.func), node.args:
         case "nnx.List" | "port.nn.stacked", (syntax.List(items), *_):
             runs = runs_of(items)
@@ -60,7 +60,7 @@ def repeated(node: syntax.Call) -> syntax.Call:
 
 
 def runs_of(items: Sequence[syntax.Expr]) -> tuple[syntax.Expr, ...]:
-    """Expressions with a comprehension for each run of equal calls, if it is longer than two."""
+    """Replace each run of more than two equal calls by a comprehension."""
     made: list[syntax.Expr] = []
     for item, equal in groupby(items):
         count = len(list(equal))

@@ -1,4 +1,4 @@
-"""Constructors that make one stack of a list of equal layers: ``stacked([Block(64) for _ in range(depth)])``."""
+"""Emit constructors that stack equal layers for ``scan``: ``stacked([Block(64) for _ in range(depth)])``."""
 
 from __future__ import annotations
 
@@ -18,52 +18,59 @@ _STACKED, _PARTLY = code("port.nn.stacked"), code("port.nn.partly_stacked")
 def with_stacks_made(
     attributes: Mapping[str, syntax.Expr], stacks: Sequence[LayerStack]
 ) -> tuple[dict[str, syntax.Expr], list[syntax.Stmt]]:
-    """Constructions of attributes, some of them stacks; and the statements behind them that make stacks of others.
+    """Stack lists of layers in a generated constructor.
 
     Args:
-        attributes: names → what the constructor makes.
-        stacks: the lists of which there are to be stacks.
+        attributes: names → the constructor's expressions.
+        stacks: the lists to stack.
+
+    Returns:
+        The attributes with their stacks, and statements to append that stack lists held elsewhere.
     """
     made: dict[str, syntax.Expr] = dict(attributes)
     later: list[syntax.Stmt] = []
     for stack in stacks:
         match stack.held:
             case syntax.Attribute(syntax.Name("self"), name) if name in made:
-                made[name] = _made_of(stack, _by_numbers(_items(made[name])))
+                made[name] = _stack_call(stack, _as_comprehension(_items(made[name])))
             case _:
-                later.append(_again(stack))
+                later.append(_restacked(stack))
     return made, later
 
 
 def with_stacks_kept(functions: Sequence[syntax.FunctionDef], stacks: Sequence[LayerStack]) -> list[syntax.FunctionDef]:
-    """A constructor in the original's words, and the methods that it calls, that makes stacks.
+    """Stack lists of layers in a constructor kept from the original.
 
-    Where the list is made and nothing else is done to it, the stack is made in its place; otherwise at the end.
+    A list that the constructor only assigns is stacked there; any other is stacked at the constructor's end.
+
+    Args:
+        functions: the constructor, and the methods that it calls.
+        stacks: the lists to stack.
     """
     constructor, *others = functions
     for stack in stacks:
         mentions = sum(_mentions(function, syntax.source(stack.held)) for function in functions)
         made = _in_place(constructor, stack) if mentions == 1 else None
-        constructor = made or replace(constructor, body=(*constructor.body, _again(stack)))
+        constructor = made or replace(constructor, body=(*constructor.body, _restacked(stack)))
     return [constructor, *others]
 
 
-def _again(stack: LayerStack) -> syntax.Stmt:
-    return syntax.Assign(stack.held, _made_of(stack, stack.held))
+def _restacked(stack: LayerStack) -> syntax.Stmt:
+    return syntax.Assign(stack.held, _stack_call(stack, stack.held))
 
 
-def _made_of(stack: LayerStack, layers: syntax.Expr) -> syntax.Expr:
-    return syntax.Call(_STACKED if stack.is_whole else _PARTLY, (layers,), _run(stack))
+def _stack_call(stack: LayerStack, layers: syntax.Expr) -> syntax.Expr:
+    return syntax.Call(_STACKED if stack.is_whole else _PARTLY, (layers,), _bounds(stack))
 
 
-def _run(stack: LayerStack) -> tuple[syntax.Keyword, ...]:
-    """Which layers of a list are the stack."""
-    given = {"before": stack.before, "after": stack.after}
-    return tuple(syntax.Keyword(name, syntax.Const(count)) for name, count in given.items() if count)
+def _bounds(stack: LayerStack) -> tuple[syntax.Keyword, ...]:
+    """Return the keywords that exclude the list's first or last layers from the stack."""
+    counts = {"before": stack.before, "after": stack.after}
+    return tuple(syntax.Keyword(name, syntax.Const(count)) for name, count in counts.items() if count)
 
 
 def _items(construction: syntax.Expr) -> syntax.Expr:
-    """What a list or a Sequential is made of; what else there is, as it is."""
+    """Return the elements of a list or a Sequential; any other construction unchanged."""
     match construction:
         case syntax.Call(callee, (items,), ()) if dotted(callee).endswith("nnx.List"):
             return items
@@ -74,20 +81,20 @@ def _items(construction: syntax.Expr) -> syntax.Expr:
     return construction
 
 
-def _by_numbers(items: syntax.Expr) -> syntax.Expr:
-    """Calls that differ by constants alone as one: ``[Block(64, rate=rate) for rate in (0.0, 0.1, 0.2)]``."""
+def _as_comprehension(items: syntax.Expr) -> syntax.Expr:
+    """Write calls that differ only in constants as ``[Block(64, rate=rate) for rate in (0.0, 0.1, 0.2)]``."""
     match items:
         case syntax.List((syntax.Call(callee, (), keywords), *others)) if others and all(
             isinstance(other, syntax.Call) and other.func == callee and not other.args for other in others
         ):
-            given = [{each.arg: each.value for each in item.keywords} for item in items.elts]  # type: ignore[attr-defined]
+            arguments = [{each.arg: each.value for each in item.keywords} for item in items.elts]  # type: ignore[attr-defined]
         case _:
             return items
     names = [each.arg for each in keywords]
-    differing = [name for name in names if any(each.get(name) != given[0][name] for each in given)]
-    constants = [[each.get(name) for each in given] for name in differing]
-    taken = names_in(*given[0].values())
-    if not differing or any(list(each) != names for each in given) or not all(map(_are_constants, constants)):
+    differing = [name for name in names if any(each.get(name) != arguments[0][name] for each in arguments)]
+    constants = [[each.get(name) for each in arguments] for name in differing]
+    taken = names_in(*arguments[0].values())
+    if not differing or any(list(each) != names for each in arguments) or not all(map(_are_constants, constants)):
         return items
     if None in differing or taken & {*differing}:
         return items
@@ -100,7 +107,7 @@ def _by_numbers(items: syntax.Expr) -> syntax.Expr:
 
 
 def _values(rows: Sequence[tuple[Any, ...]]) -> syntax.Expr:
-    """What a comprehension goes through: ``range(4)``, ``(0.0, 0.1)``, or tuples of such."""
+    """Return the iterable of a comprehension: ``range(4)``, ``(0.0, 0.1)``, or tuples of these."""
     if len(rows[0]) > 1:
         return syntax.Tuple(tuple(map(syntax.Tuple, rows)))
     values = tuple(row[0] for row in rows)
@@ -123,7 +130,7 @@ def _mentions(function: syntax.FunctionDef, held: str) -> int:
 
 
 def _in_place(function: syntax.FunctionDef, stack: LayerStack) -> syntax.FunctionDef | None:
-    """A constructor whose assignment of a list assigns the stack; None where there is none to be found."""
+    """Replace a constructor's assignment of a list by that of the stack; None if no such assignment is found."""
     for place, statement in enumerate(function.body):
         if isinstance(statement, syntax.Lines) and (made := _in_lines(statement, stack)) is not None:
             return replace(function, body=(*function.body[:place], made, *function.body[place + 1 :]))
@@ -138,14 +145,14 @@ def _in_lines(lines: syntax.Lines, stack: LayerStack) -> syntax.Lines | None:
                 name = f"_part{len(lines.parts)}_"
                 start, end = _span(lines.text, value)
                 inner = slice(*_span(lines.text, _within(lines, value)))
-                run = "".join(f", {each.arg}={syntax.source(each.value)}" for each in _run(stack))
+                run = "".join(f", {each.arg}={syntax.source(each.value)}" for each in _bounds(stack))
                 text = f"{lines.text[:start]}{name}({lines.text[inner]}{run}){lines.text[end:]}"
                 return syntax.Lines(text, (*lines.parts, _STACKED if stack.is_whole else _PARTLY))
     return None
 
 
 def _within(lines: syntax.Lines, made: ast.expr) -> ast.expr:
-    """What a list or a Sequential is made of: ``blocks`` of ``nnx.Sequential(*blocks)``; what else there is, itself."""
+    """Return the elements of a list or a Sequential, ``blocks`` of ``nnx.Sequential(*blocks)``; else the expression."""
     match made:
         case ast.Call(func=ast.Name(id=callee), args=[ast.Starred(value=items)], keywords=[]):
             is_list = dotted(_part(lines, callee)).endswith("nnx.Sequential")
@@ -157,13 +164,13 @@ def _within(lines: syntax.Lines, made: ast.expr) -> ast.expr:
 
 
 def _part(lines: syntax.Lines, name: str) -> syntax.Expr:
-    """The expression that a name in the text stands for."""
+    """Return the expression that a placeholder in the text stands for."""
     found = re.fullmatch(r"_part(\d+)_", name)
     return lines.parts[int(found[1])] if found else syntax.Name(name)
 
 
 def _span(text: str, node: ast.expr) -> tuple[int, int]:
-    """Where an expression stands in a text."""
+    """Return the start and end of an expression in a text, in characters."""
     lines = [line.encode() for line in text.splitlines(keepends=True)]
 
     def at(row: int, column: int) -> int:

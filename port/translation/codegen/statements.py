@@ -1,4 +1,4 @@
-"""Statements as lines of Python, for the formatter to make them good to read."""
+"""Render statements as lines of Python; ruff formats them afterwards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _INDENT = "    "
 
 
 def text_of(*statements: syntax.Stmt) -> str:
-    """The source of statements."""
+    """Return the source of statements."""
     return "\n".join(_block(statements))
 
 
@@ -42,8 +42,8 @@ def _lines(statement: syntax.Stmt) -> Iterator[str]:
         case syntax.FunctionDef(name, parameters, body, decorators, returns):
             yield ""
             yield from (f"@{source(decorator)}" for decorator in decorators)
-            given = "" if returns is None else f" -> {source(returns)}"
-            yield f"def {name}({', '.join(_signature(parameters))}){given}:"
+            result = "" if returns is None else f" -> {source(returns)}"
+            yield f"def {name}({', '.join(_signature(parameters))}){result}:"
             yield from _inside(body)
         case syntax.ClassDef(name, bases, body):
             yield f"class {name}({', '.join(map(source, bases))}):"
@@ -53,7 +53,7 @@ def _lines(statement: syntax.Stmt) -> Iterator[str]:
 
 
 def _within(expression: syntax.Expr) -> str:
-    """The text of an expression within another."""
+    """Return the text of an expression inside another, in parentheses if needed."""
     text = source(expression)
     is_one = isinstance(expression, syntax.Name | syntax.Attribute | syntax.Call | syntax.Const | syntax.Subscript)
     return text if is_one or isinstance(expression, syntax.Tuple | syntax.List | syntax.Dict) else f"({text})"
@@ -76,7 +76,7 @@ def _branches(statement: syntax.If) -> Iterator[str]:
 
 
 def _signature(parameters: Iterable[syntax.Parameter]) -> Iterator[str]:
-    """Parameters as they are written: by place, then what gathers more of those, then by name."""
+    """Yield the parameters of a signature: positional ones, ``*args``, keyword-only ones, ``**kwargs``."""
     gathers = False
     for parameter in parameters:
         if parameter.kind == "name" and not gathers:

@@ -1,1 +1,1 @@
-"""The graph of a run as immutable data, and the expressions that are emitted."""
+"""The translator's intermediate representation: graphs as immutable data, and the syntax nodes to emit."""

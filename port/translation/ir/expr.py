@@ -1,4 +1,4 @@
-"""Expressions as rules write them: templates with holes, and literals of what a run holds."""
+"""Build expressions: templates with holes, and literals."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from port.translation.ir.graph import Value
 
 N = TypeVar("N", bound=syntax.Node)
 
-# What torch.finfo told of float64, in which the module was captured, holds of the dtype that it runs in.
+# The module was captured in float64: a limit from torch.finfo becomes the limit of the dtype that it runs in.
 _LIMITS = {sys.float_info.max: "max", sys.float_info.epsilon: "eps", sys.float_info.min: "tiny"}
 
 
 def ref(value: Value) -> syntax.Use:
-    """What stands for a value until it has a name."""
+    """Return the placeholder for a value, until it has a name."""
     return syntax.Use(value.name)
 
 
 def held(path: str, attribute: str = "") -> syntax.Attr:
-    """What stands for the module at a path of the original, or for an attribute of its twin."""
+    """Return the placeholder for the module at a path of the original, or for an attribute of its twin."""
     return syntax.Attr(path, attribute)
 
 
 def item_of(tree: syntax.Expr, key: Any) -> syntax.Item:
-    """What stands for ``tree[key]`` where the tree is a tuple, a list or a dict."""
+    """Return ``tree[key]`` for a tree that is a tuple, a list or a dict."""
     return syntax.Item(tree, literal(key))
 
 
 def code(template: str, /, **holes: Any) -> syntax.Expr:
-    """An expression: a template in which the names of the holes are replaced."""
+    """Parse a template, and replace the names of its holes by literals of the keyword arguments."""
     tree = _parsed(template, tuple(holes))
     return filled(tree, {name: literal(hole) for name, hole in holes.items()}) if holes else tree
 
@@ -46,7 +46,7 @@ def _parsed(template: str, holes: tuple[str, ...]) -> syntax.Expr:
 
 
 def filled(tree: N, holes: Mapping[str, syntax.Expr]) -> N:
-    """A tree with its holes filled; those that nothing is given for stay."""
+    """Fill the holes of a tree; holes without a value stay."""
 
     def of(node: syntax.Node) -> syntax.Node:
         return holes.get(node.name, node) if isinstance(node, syntax.Hole) else node
@@ -55,10 +55,10 @@ def filled(tree: N, holes: Mapping[str, syntax.Expr]) -> N:
 
 
 def literal(thing: Any) -> syntax.Expr:
-    """The expression for a value, a number, a string, or a tuple, list or dict of such.
+    """Return the expression for a value, a number, a string, or a tuple, list or dict of these.
 
     Raises:
-        NoSource: it is none of these.
+        NoSource: ``thing`` is none of these.
     """
     match thing:
         case syntax.Expr():
@@ -93,7 +93,7 @@ def literal(thing: Any) -> syntax.Expr:
 
 
 class NoSource(TypeError):
-    """Something that no expression can say: an object of the user's own."""
+    """An object without an expression, as an instance of a user's class."""
 
     def __init__(self, thing: Any) -> None:
         super().__init__(f"no source for {thing!r}")
@@ -101,10 +101,10 @@ class NoSource(TypeError):
 
 
 def worth(expression: syntax.Expr) -> Any:
-    """What an expression of constants alone is: a number, a string, or a tuple, list or dict of such.
+    """Evaluate an expression of constants: a number, a string, or a tuple, list or dict of these.
 
     Raises:
-        ValueError: something else stands in it.
+        ValueError: the expression is not constant.
     """
     match expression:
         case syntax.Const(value):
@@ -117,11 +117,11 @@ def worth(expression: syntax.Expr) -> Any:
             return dict(zip(map(worth, keys), map(worth, values), strict=True))
         case syntax.UnaryOp("-", syntax.Const(int() | float() | complex() as number)):
             return -number
-    raise ValueError(f"{syntax.source(expression)} is no constant")
+    raise ValueError(f"{syntax.source(expression)} is not a constant")
 
 
 def dotted(expression: syntax.Expr) -> str:
-    """``"nnx.List"`` for that; ``""`` where it is no chain of names."""
+    """Return a dotted name as text, ``"nnx.List"``; ``""`` for other expressions."""
     match expression:
         case syntax.Name(name):
             return name
@@ -132,9 +132,9 @@ def dotted(expression: syntax.Expr) -> str:
 
 
 def values_in(*trees: syntax.Node | None) -> list[str]:
-    """The names of the values that expressions take, from left to right, each as often as it stands there.
+    """Return the names of the values that expressions read, from left to right, with repetitions.
 
-    Of lengths that can be said in two ways those count that the original's way reads.
+    For a length with two forms, those that the original's form reads.
     """
     return [node.name for tree in trees for node in syntax.walk(_as_said(tree)) if isinstance(node, syntax.Use)]
 
@@ -147,12 +147,12 @@ def _as_said(tree: syntax.Node | None) -> syntax.Node | None:
 
 
 def names_in(*trees: syntax.Node | None) -> set[str]:
-    """The variables' names in trees."""
+    """Return the names of the variables in trees."""
     return {node.id for node in syntax.walk(*trees) if isinstance(node, syntax.Name)}
 
 
 def renamed(tree: N, function: Callable[[syntax.Use | syntax.Attr], syntax.Expr]) -> N:
-    """A tree with every value, and everything held, replaced."""
+    """Replace every `Use` and every `Attr` in a tree."""
 
     def of(node: syntax.Node) -> syntax.Node:
         return function(node) if isinstance(node, syntax.Use | syntax.Attr) else node

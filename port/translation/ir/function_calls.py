@@ -1,4 +1,4 @@
-"""Where a run enters and leaves the original's own functions: ``q, k = apply_rotary_pos_emb(q, k, cos, sin)``."""
+"""Marks where a run enters and leaves functions of the original: ``q, k = apply_rotary_pos_emb(q, k, cos, sin)``."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from port.translation.ir.source_location import SourceLocation
 
 @dataclass(frozen=True)
 class FunctionEnter:
-    """A function of the original's begins.
+    """The start of a call of a function of the original.
 
     Attributes:
-        function: itself, a plain function of Python's.
-        call: its number, among all calls of functions in the run.
-        arguments: what it was called with, by the names of its parameters, defaults among them.
-        positional: the parameters that the call gives by their places.
-        named: those that it gives by name; all others are left to their defaults.
-        place: where it is called.
+        function: the Python function.
+        call: the call's number among all function calls of the run.
+        arguments: parameter → argument, including defaults.
+        positional: the parameters that the call passes positionally.
+        named: those that it passes by keyword; the others have their defaults.
+        place: the location of the call.
         numbers: the origins of the numbers among the arguments.
     """
 
@@ -34,7 +34,7 @@ class FunctionEnter:
 
 @dataclass(frozen=True)
 class FunctionExit:
-    """The same function ends: what it returns."""
+    """The end of the call, with its results."""
 
     function: Any
     call: int

@@ -1,4 +1,4 @@
-"""What capture gives: the run of a torch module as a list of steps, as plain data."""
+"""The captured graph: one run of a torch module as a list of steps."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from port.translation.ir.origin import Origin
 from port.translation.ir.source_location import SourceLocation
 
 Size = int | str
-"""A length: a number, or the symbol of one that the inputs decide (``"s0"``)."""
+"""A length: a number, or a symbolic dimension's formula (``"s0"``)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """Something that a step makes and others take: a tensor, or a size.
+    """A tensor, or a size: the result of a step, read by others.
 
     Attributes:
-        name: of its own in the graph.
-        shape: of a tensor, with its symbols; None for a size, which is a number.
-        dtype: torch's name of it (``"float32"``); ``"size"`` for a size.
-        length: of a size: the number, or the formula of the symbols.
+        name: unique in the graph.
+        shape: a tensor's shape, with symbols; None for a size, which is a number.
+        dtype: torch's name (``"float32"``); ``"size"`` for a size.
+        length: a size's number, or its formula.
     """
 
     name: str
@@ -44,8 +44,8 @@ class Value:
 class Operation:
     """An operator: its overload (``"aten.cat.default"``), its arguments by the schema's names, its results.
 
-    ``detached`` says that it stood within ``torch.no_grad()``; so of layers. ``numbers`` has the origins of the numbers
-    among the arguments; they are of no account to whether two steps are equal.
+    ``detached`` is whether it ran under ``torch.no_grad()``. ``numbers`` has the origins of the numbers among the
+    arguments; they do not take part in comparisons of steps.
     """
 
     operator: str
@@ -58,12 +58,12 @@ class Operation:
 
 
 UNREAD_DRAW = "port.unread_draw"
-"""The operator of a step without arguments and results: the original draws numbers here that nothing reads."""
+"""The operator, without arguments and results, that marks a random draw of the original that nothing reads."""
 
 
 @dataclass(frozen=True)
 class LayerCall:
-    """A call of a layer that a pair speaks of, kept whole."""
+    """A call of a leaf layer: a layer that a pair covers, kept whole."""
 
     path: str
     module: Any
@@ -77,13 +77,13 @@ class LayerCall:
 
 @dataclass(frozen=True)
 class Carried:
-    """What each round of a loop takes from the round before.
+    """A loop's carry.
 
     Attributes:
-        first: what the first round takes.
-        inside: what it is within a round.
-        next: what a round hands on.
-        last: what is left behind the last round.
+        first: its initial value.
+        inside: its value inside an iteration.
+        next: the value that an iteration passes on.
+        last: its final value.
     """
 
     first: Value
@@ -94,7 +94,7 @@ class Carried:
 
 @dataclass(frozen=True)
 class Sliced:
-    """A tensor of which each round takes the next slice along an axis; that axis is as long as the loop."""
+    """A tensor that the loop slices along an axis, one slice per iteration."""
 
     whole: Value
     axis: int
@@ -103,7 +103,7 @@ class Sliced:
 
 @dataclass(frozen=True)
 class Stacked:
-    """What all rounds give, along a new axis of one tensor."""
+    """The outputs of all iterations, stacked along a new axis."""
 
     inside: Value
     axis: int
@@ -112,13 +112,17 @@ class Stacked:
 
 @dataclass(frozen=True)
 class Loop:
-    """Steps that are carried out again and again.
+    """A loop.
 
     Attributes:
-        length: how many rounds there are.
-        reverse: whether the rounds go through the slices, and what is stacked, from the end.
-        stateful: whether a round changes the module: its running statistics, or how often it has drawn random numbers.
-        steps: of one round.
+        length: the number of iterations.
+        reverse: whether the loop goes through its slices and stacked outputs from the end.
+        stateful: whether an iteration changes the module: its running statistics, or its random state.
+        carried: the carries.
+        sliced: the tensors that it slices.
+        stacked: its stacked outputs.
+        steps: the steps of one iteration.
+        place: the loop's location.
     """
 
     length: Size
@@ -132,7 +136,7 @@ class Loop:
 
     @property
     def taken(self) -> tuple[Value, ...]:
-        """The values that it takes as a whole; its steps may read others."""
+        """The initial carries and the sliced tensors; the loop's steps may read other values too."""
         return (*(each.first for each in self.carried), *(each.whole for each in self.sliced))
 
     @property
@@ -141,23 +145,28 @@ class Loop:
 
 
 Step = Operation | LayerCall | ScopeEnter | ScopeExit | FunctionEnter | FunctionExit | Loop
-MARKS = (ScopeEnter, ScopeExit, FunctionEnter, FunctionExit)  # they make nothing: calls begin and end there
+MARKS = (
+    ScopeEnter,
+    ScopeExit,
+    FunctionEnter,
+    FunctionExit,
+)  # they compute nothing: they mark where calls begin and end
 S = TypeVar("S", bound=Step)
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A run in one mode. It is never changed: a pass gives another.
+    """A run in one mode. It is immutable: a pass returns a new graph.
 
     Attributes:
-        inputs: the tensors given, in the order of the flattened arguments.
+        inputs: the input tensors, in the order of the flattened arguments.
         held: parameters and buffers → their names in the module.
-        constants: tensors that the code made of plain numbers.
+        constants: tensors that the code built from plain numbers → their values.
         steps: in the order of the run; the first enters the module, the last leaves it.
-        written: buffers and parameters that the run writes to → the values written.
-        own_gradients: the ``torch.autograd.Function``s whose gradient the steps do not have: ``Name (file:line)``.
-        guards: conditions on the inputs' lengths under which these are the steps.
-        unguarded: lengths of which no guard speaks: those that torch.export fixed, found again from several captures.
+        written: names of buffers and parameters that the run writes to → the values written.
+        own_gradients: the ``torch.autograd.Function``s whose gradient the steps lack: ``Name (file:line)``.
+        guards: conditions on the inputs' lengths under which the graph is valid.
+        unguarded: lengths without guards: torch.export fixed them, and comparing several captures freed them again.
     """
 
     inputs: tuple[Value, ...]
@@ -171,7 +180,7 @@ class Graph:
 
 
 def each_value(tree: Any) -> Iterator[Value]:
-    """The values in a tree of tuples, lists and dicts, from left to right."""
+    """Yield the values in a tree of tuples, lists and dicts, from left to right."""
     match tree:
         case Value():
             yield tree
@@ -186,7 +195,7 @@ def each_value(tree: Any) -> Iterator[Value]:
 
 
 def mapped(tree: Any, function: Callable[[Value], Any]) -> Any:
-    """The tree with each value replaced."""
+    """Replace each value in a tree."""
     match tree:
         case Value():
             return function(tree)
@@ -204,14 +213,14 @@ def mapped(tree: Any, function: Callable[[Value], Any]) -> Any:
 
 
 def values_of(graph: Graph) -> Iterator[Value]:
-    """Every value that a step makes."""
+    """Yield every step's results."""
     for step in each_step(graph.steps):
         if not isinstance(step, MARKS):
             yield from each_value(step.results)
 
 
 def each_step(steps: Iterable[Step]) -> Iterator[Step]:
-    """All steps, a loop's before the loop itself."""
+    """Yield all steps; a loop's steps come before the loop itself."""
     for step in steps:
         if isinstance(step, Loop):
             yield from each_step(step.steps)
@@ -219,14 +228,14 @@ def each_step(steps: Iterable[Step]) -> Iterator[Step]:
 
 
 def numbers_of(step: Step) -> Iterator[tuple[Path, int | float | bool, Origin | None]]:
-    """The numbers among a step's arguments: the way to each, itself, and its origin if that is known."""
+    """Yield the numbers among a step's arguments: each one's path, value, and origin if known."""
     if isinstance(step, Operation | LayerCall | ScopeEnter | FunctionEnter):
         for path, value in each_number(arguments_of(step)):
             yield path, value, origin_at(step.numbers, path, value)
 
 
 def with_known_origins(step: S) -> S:
-    """A step whose numbers remember their origins, through all that rules work out of them."""
+    """Attach origins to the numbers in a step's arguments, so that numbers computed from them have origins too."""
     match step:
         case Operation() | ScopeEnter() | FunctionEnter():
             return replace(step, arguments=with_origins(step.arguments, step.numbers))
@@ -237,14 +246,14 @@ def with_known_origins(step: S) -> S:
 
 
 def arguments_of(step: Operation | LayerCall | ScopeEnter | FunctionEnter) -> dict[Any, Any]:
-    """What a step was given, by names; a layer's positional arguments by their numbers."""
+    """Return a step's arguments by name; a layer's positional arguments by number."""
     if isinstance(step, LayerCall):
         return {**dict(enumerate(step.arguments)), **step.keywords}
     return {**step.arguments}
 
 
 def read_by(step: Step) -> Iterator[Value]:
-    """The values that a step takes; those that a loop's steps take are not among them."""
+    """Yield the values that a step reads, without those that a loop's steps read."""
     match step:
         case Operation() | ScopeEnter() | FunctionEnter():
             yield from each_value(step.arguments)
@@ -258,7 +267,7 @@ def read_by(step: Step) -> Iterator[Value]:
 
 
 def reading(step: S, instead: Callable[[Value], Any]) -> S:
-    """The same step with others in the place of the values that it takes; a loop's own steps stay as they are."""
+    """Replace the values that a step reads; a loop's steps stay unchanged."""
     match step:
         case Operation() | ScopeEnter() | FunctionEnter():
             return replace(step, arguments=mapped(step.arguments, instead))
@@ -276,4 +285,4 @@ def reading(step: S, instead: Callable[[Value], Any]) -> S:
                 sliced=tuple(replace(each, whole=instead(each.whole)) for each in step.sliced),
                 stacked=tuple(replace(each, inside=instead(each.inside)) for each in step.stacked),
             )
-    raise TypeError(f"{type(step).__name__} is no step")
+    raise TypeError(f"{type(step).__name__} is not a step")

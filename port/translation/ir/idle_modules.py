@@ -1,4 +1,4 @@
-"""Modules that give what they take, where others of their kind do something: ``shortcut = nn.Identity()``."""
+"""Find identity modules that are placeholders for a real module in other instances: ``shortcut = nn.Identity()``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from port.pairs.registry import resolve
 
 
 def idle_modules(root: Any) -> frozenset[str]:
-    """The paths of an Identity, or an empty Sequential, in whose place another instance of the class has a module.
+    """Return the paths of identities where another instance of the same class has a module.
 
-    They are called as the other is: ``self.shortcut(x)``. Where that one is a function in JAX, no attribute is called;
-    and one that stands at several paths is left out, as it is called under its first name.
+    An identity is ``nn.Identity`` or an empty ``nn.Sequential``. It is emitted as a call, ``self.shortcut(x)``, like
+    the other instance's module. It is left out if that module becomes a function in JAX, which is not an attribute, or
+    if the identity itself has several paths.
 
     Args:
         root: a torch module.
@@ -22,7 +23,7 @@ def idle_modules(root: Any) -> frozenset[str]:
     held: dict[tuple[type, str], list[tuple[str, Any]]] = defaultdict(list)
     for path, module in root.named_modules():
         if type(module).__module__.startswith("torch."):
-            continue  # a list or a Sequential: what its modules are called by is no name
+            continue  # the children of a list or a Sequential have indices, not names
         for name, child in module._modules.items():
             if child is not None:
                 held[type(module), name].append((f"{path}.{name}" if path else name, child))
@@ -42,6 +43,6 @@ def _is_idle(module: Any) -> bool:
 
 
 def _is_module(module: Any) -> bool:
-    """Whether a module is one in JAX, too: of the user's, or a layer whose twin is a class."""
+    """Whether a module is a module in JAX too: a user's class, or a layer whose twin is a class."""
     pairs = pairs_of_torch(module)
     return not pairs or isinstance(resolve(pairs[0].flax), type)

@@ -1,4 +1,4 @@
-"""Who looks at the graph behind each pass: a printer for people, the verifier in tests."""
+"""Watch the graph after each pass: print it (``--print-after``), or verify it (in tests)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ PASSES = (
     "layout",
     "lower",
 )
-"""The passes in the order in which they run; a pass that a model does not need is left out."""
+"""The passes in the order in which they run; a pass that a model does not need is skipped."""
 
 Watcher = Callable[[str, "bool | None", "Graph | LoweredGraph | Layouts"], None]
-"""Takes a pass's name, whether the graph is of training (None: it is of both modes), and what the pass gave."""
+"""Called with a pass's name, whether the mode is training (None for both modes), and the pass's result."""
 
 _MODES = {None: "both modes", True: "training", False: "evaluation"}
 
@@ -39,10 +39,10 @@ G = TypeVar("G", Graph, LoweredGraph, Layouts)
 
 @contextmanager
 def watching_passes(watcher: Watcher) -> Iterator[None]:
-    """Within it, ``watcher`` is called behind each pass of every translation.
+    """Context manager: call ``watcher`` after each pass of every translation.
 
     Args:
-        watcher: is given each graph; it does not change it.
+        watcher: receives each graph, and must not change it.
     """
     token = _watchers.set((*_watchers.get(), watcher))
     try:
@@ -53,7 +53,7 @@ def watching_passes(watcher: Watcher) -> Iterator[None]:
 
 @contextmanager
 def unwatched() -> Iterator[None]:
-    """Within it, no watcher is called: what is translated is not what was asked for."""
+    """Context manager: call no watcher, for auxiliary translations that the user did not request."""
     token = _watchers.set(())
     try:
         yield
@@ -62,11 +62,11 @@ def unwatched() -> Iterator[None]:
 
 
 def after(name: str, graph: G, *, training: bool | None) -> G:
-    """Show a graph to all watchers, and give it back.
+    """Show a graph to all watchers, and return it.
 
     Args:
-        name: of the pass that gave it, one of `PASSES`.
-        graph: of one mode.
+        name: the pass that returned it, one of `PASSES`.
+        graph: the graph.
         training: the mode; None for both.
     """
     for watcher in _watchers.get():
@@ -75,11 +75,11 @@ def after(name: str, graph: G, *, training: bool | None) -> G:
 
 
 def printing(passes: tuple[str, ...], write: Callable[[str], None]) -> Watcher:
-    """A watcher that prints the graphs of some passes.
+    """Return a watcher that prints the graphs after some passes.
 
     Args:
-        passes: their names, of `PASSES`.
-        write: takes the text of each.
+        passes: names from `PASSES`.
+        write: called with the text of each graph.
     """
 
     def watch(name: str, training: bool | None, graph: Graph | LoweredGraph | Layouts) -> None:
@@ -99,10 +99,10 @@ def _printed(graph: Graph | LoweredGraph | Layouts) -> str:
 
 
 def verifying(name: str, training: bool | None, graph: Graph | LoweredGraph | Layouts) -> None:
-    """A watcher that verifies every graph.
+    """Verify every graph, as a watcher.
 
     Raises:
-        BrokenGraph: names the pass, the mode and what is wrong.
+        BrokenGraph: a graph is inconsistent; the message names the pass, the mode and the fault.
     """
     try:
         match graph:

@@ -1,4 +1,4 @@
-"""In what order an array of JAX's has the axes of a tensor of torch's."""
+"""Layouts: the order in which a JAX array has the axes of a torch tensor."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Order = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Folded:
-    """An axis that is a flattened block whose elements are in another order than torch's.
+    """A fold: a flattened axis whose elements are in another order than torch's.
 
     Attributes:
         axis: torch's axis.
-        shape: of the block in torch, (C, H, W).
-        order: in which the array has the block's axes, (1, 2, 0) for (H, W, C).
+        shape: the shape before the flatten in torch, (C, H, W).
+        order: the order of these axes in the array, (1, 2, 0) for (H, W, C).
     """
 
     axis: int
@@ -25,11 +25,11 @@ class Folded:
 
 @dataclass(frozen=True)
 class Layout:
-    """How an array lies beside torch's tensor.
+    """An array's layout relative to torch's tensor.
 
     Attributes:
         order: axis k of the array is torch's axis ``order[k]``: (0, 2, 3, 1) is channels last.
-        folded: flattened axes whose elements are reordered; at most one.
+        folded: the flattened axis whose elements are reordered, if there is one.
     """
 
     order: Order
@@ -44,7 +44,7 @@ class Layout:
         return self.order == tuple(range(self.rank)) and self.folded is None
 
     def axis(self, dim: int) -> int:
-        """Where the array has torch's axis ``dim`` (which may be counted from the end)."""
+        """Return the array's axis for torch's axis ``dim``, which may be negative."""
         return self.order.index(dim % self.rank) if self.rank else 0
 
     def __str__(self) -> str:
@@ -52,28 +52,28 @@ class Layout:
 
 
 Drawn: TypeAlias = "Layout | tuple[Drawn, ...] | None"
-"""The layout of what is drawn at random once, or those of what each round of a loop draws; None for what the original
-draws and nothing reads, which the written module does not draw."""
+"""The layout of a random draw, or a tuple of those in one iteration of a loop; None for a draw of the original that
+nothing reads, which the generated module does not make."""
 
 
 def torchs(rank: int) -> Layout:
-    """The layout of an array that lies as torch's tensor does."""
+    """Return torch's layout."""
     return Layout(tuple(range(rank)))
 
 
 def channels_last(rank: int, axis: int) -> Layout:
-    """That of an array with one of torch's axes last."""
+    """Return the layout with one of torch's axes last."""
     axis %= rank
     return Layout((*(other for other in range(rank) if other != axis), axis))
 
 
 def moved(before: Layout, after: Layout) -> Order:
-    """The axes of `jax.numpy.transpose` that bring an array from one order to another."""
+    """Return the axes of `jax.numpy.transpose` that bring an array from one order to another."""
     return tuple(before.order.index(dim) for dim in after.order)
 
 
 def permuted(layout: Layout, dims: Order) -> Layout:
-    """The layout that the same array has beside the permuted tensor."""
+    """Return the layout of an unchanged array relative to the permuted tensor."""
     dims = tuple(dim % layout.rank for dim in dims)
     folded = layout.folded
     if folded is not None:
@@ -82,7 +82,7 @@ def permuted(layout: Layout, dims: Order) -> Layout:
 
 
 def without(layout: Layout, dims: set[int]) -> Layout:
-    """The layout of an array that has lost torch's axes ``dims``."""
+    """Return the layout after removing torch's axes ``dims``."""
     kept = [dim for dim in range(layout.rank) if dim not in dims]
     new = {dim: place for place, dim in enumerate(kept)}
     folded = layout.folded
@@ -92,9 +92,9 @@ def without(layout: Layout, dims: set[int]) -> Layout:
 
 
 def with_new(layout: Layout, dim: int) -> tuple[Layout, int]:
-    """The layout after a new axis ``dim`` in torch, and where the array gets it.
+    """Return the layout after torch inserts an axis ``dim``, and the position of the new axis in the array.
 
-    It goes where torch has it, if the array has torch's order; else behind the axis that torch has before it.
+    The new axis follows the axis that precedes it in torch; in torch's order, that is its position in torch.
     """
     place = 0 if dim == 0 else layout.order.index(dim - 1) + 1
     order = [other + (other >= dim) for other in layout.order]
@@ -106,9 +106,9 @@ def with_new(layout: Layout, dim: int) -> tuple[Layout, int]:
 
 
 def of_lower_rank(layout: Layout, rank: int) -> Layout | None:
-    """The layout that an array of lower rank needs to broadcast against one of this layout.
+    """Return the layout with which an array of lower rank broadcasts against this layout.
 
-    None where that needs axes in between, which the array has not.
+    None if the array would need axes of length 1 in between.
     """
     lacking = layout.rank - rank
     if any(dim < lacking for dim in layout.order[lacking:]):

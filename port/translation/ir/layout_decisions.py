@@ -1,4 +1,4 @@
-"""What layout assignment has decided, and why: a line a decision (``--print-after layout``)."""
+"""The decisions of layout assignment, with their reasons: one line each (``--print-after layout``)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from port.translation.ir.source_location import SourceLocation
 
 @dataclass(frozen=True)
 class LayoutDecision:
-    """The layout of something that may lie as its readers want it.
+    """The layout chosen for a value whose layout is free.
 
     Attributes:
-        value: an input, a parameter, the result of a permutation or of a flatten, what a loop carries.
-        layout: that it was given.
-        asked_for: the first reader that wants it so.
-        saves: how many transposes.
-        elements: how many elements are moved less at the example's lengths, in both modes together.
-        along_with: the value whose decision this one is part of, and which says what both save.
+        value: an input, a parameter, the result of a permutation or a flatten, or a loop's carry.
+        layout: the chosen layout.
+        asked_for: the location of the first reader that needs it.
+        saves: the number of transposes saved.
+        elements: the number of element moves saved at the example's lengths, in both modes together.
+        along_with: the value whose decision includes this one; that decision has the savings of both.
     """
 
     value: Value
@@ -42,13 +42,13 @@ class LayoutDecision:
 
 @dataclass(frozen=True)
 class Layouts:
-    """The layouts of what may lie as its readers want it, in both modes; what is not here lies as torch has it.
+    """The chosen layouts, for both modes; every other source has torch's layout.
 
     Attributes:
-        chosen: by the value's name.
+        chosen: value's name → layout.
         decisions: in the order in which they were taken.
-        transposes: how many are left, in both modes together.
-        elements: how many elements these move.
+        transposes: the number of transposes left, in both modes together.
+        elements: the number of elements that these move.
     """
 
     chosen: Mapping[str, Layout] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Lengths that the inputs decide, as source: the formula of a symbol, read from the arrays at hand."""
+"""Emit symbolic lengths: formulas whose symbols are read from the shapes of arrays."""
 
 from __future__ import annotations
 
@@ -30,14 +30,12 @@ Read = Callable[[str], syntax.Expr | None]
 
 
 def length(formula: Size, read: Read) -> syntax.Expr | None:
-    """The source of a length.
+    """Return the expression of a length; None if one of its symbols cannot be read.
 
     Args:
-        formula: a number, or a formula of symbols as torch writes it.
-        read: the expression that reads a symbol, or a whole formula, from an array's shape; None if none shows it.
-
-    Returns:
-        the expression; None where a symbol cannot be read.
+        formula: a number, or a formula of symbols in torch's notation.
+        read: returns the expression that reads a symbol, or a whole formula, from an array's shape; None if no array
+            has it.
     """
     if isinstance(formula, int):
         return literal(formula)
@@ -46,24 +44,24 @@ def length(formula: Size, read: Read) -> syntax.Expr | None:
         return whole
     try:
         return _read(syntax.parsed(formula), read)
-    except (_NotThere, SyntaxError):
+    except (_Unreadable, SyntaxError):
         return None
 
 
-class _NotThere(Exception):
+class _Unreadable(Exception):
     pass
 
 
 def _read(node: syntax.Expr, read: Read) -> syntax.Expr:
-    """A formula's source, each symbol of it read from an array, and each part that an array shows."""
+    """Emit a formula; symbols, and parts that are an array's length themselves, are read from arrays."""
     match node:
         case syntax.Name(name):
             found = read(name)
             if found is None:
-                raise _NotThere
+                raise _Unreadable
             return found
         case syntax.BinOp():
-            # A part that an array shows is read there, and not worked out again.
+            # A part that is an array's length is read, not computed.
             return read(syntax.source(node)) or syntax.with_parts(node, lambda part: _read(part, read))
         case syntax.Call(func, arguments):
             return read(syntax.source(node)) or _called(func, tuple(_read(each, read) for each in arguments))
@@ -71,10 +69,10 @@ def _read(node: syntax.Expr, read: Read) -> syntax.Expr:
 
 
 def _called(func: syntax.Expr, arguments: tuple[syntax.Expr, ...]) -> syntax.Expr:
-    """A function of torch's in Python."""
+    """Return the Python expression for one of torch's symbolic functions."""
     name = _FUNCTIONS.get(func.id) if isinstance(func, syntax.Name) else None
     if name is None:
-        raise _NotThere
+        raise _Unreadable
     if name in _OPERATORS:
         return syntax.BinOp(arguments[0], name, arguments[1])
     return syntax.Call(syntax.Name(name), arguments) if name else arguments[0]

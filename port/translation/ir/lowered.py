@@ -1,4 +1,4 @@
-"""What the layout stage gives: the same run as JAX expressions over arrays, each with its layout."""
+"""The lowered graph: a run as JAX expressions over arrays, each with its layout."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.ir.source_location import SourceLocation
 
 UNWRITTEN = "unwritten"
-"""What the source calls where something has to be written by hand; it raises NotImplementedError."""
+"""The function that the source calls in place of unsupported operators; it raises NotImplementedError."""
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """An expression and the values that it makes: one, or several at once as a tuple.
+    """An expression and the values that it is assigned to: one, or a tuple.
 
     Attributes:
-        results: the values; of a layer that gives a tree, that tree.
-        expression: its source.
-        several: whether it gives a tuple.
-        place: where in the original it stands.
-        is_transpose: whether it only moves axes, for the sake of the layout.
-        path: of the layer that it calls, if it does.
+        results: the values; for a layer that returns a tree, that tree.
+        expression: the expression.
+        several: whether it returns a tuple.
+        place: the original's location.
+        is_transpose: whether it only changes the layout.
+        path: the path of the layer that it calls, if it calls one.
     """
 
     results: Any
@@ -40,20 +40,22 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Scan:
-    """A loop: what it takes and gives as expressions, and what a round does.
+    """A loop in the form of `jax.lax.scan`.
 
     Attributes:
-        carried: what each round takes from the one before, as it is called within.
-        sliced: what each round takes of arrays, as it is called within.
-        first: what the first round takes.
-        whole: the arrays, the axis that is gone along in front.
-        last: what the last round leaves.
-        stacked: what all rounds give, with the rounds in front.
-        next: what a round hands on.
-        given: what a round gives.
-        length: how many rounds there are; None where the arrays say it.
+        carried: the carries inside an iteration.
+        sliced: the slices inside an iteration.
+        first: the initial carries.
+        whole: the sliced arrays, with the loop's axis first.
+        last: the final carries.
+        stacked: the stacked outputs, with the loop's axis first.
+        next: the carries that an iteration passes on.
+        given: the outputs of an iteration.
+        length: the number of iterations; None if the sliced arrays determine it.
         reverse: whether it begins at the arrays' end.
-        stateful: whether a round changes the module.
+        stateful: whether an iteration changes the module.
+        steps: the steps of one iteration.
+        place: the loop's location.
     """
 
     carried: tuple[Value, ...]
@@ -79,7 +81,7 @@ LoweredStep: TypeAlias = "Assignment | ScopeEnter | ScopeExit | FunctionEnter | 
 
 
 def each_lowered(steps: Iterable[LoweredStep]) -> Iterator[LoweredStep]:
-    """All steps, a loop's before the loop itself."""
+    """Yield all steps; a loop's steps come before the loop itself."""
     for step in steps:
         if isinstance(step, Scan):
             yield from each_lowered(step.steps)
@@ -88,7 +90,7 @@ def each_lowered(steps: Iterable[LoweredStep]) -> Iterator[LoweredStep]:
 
 @dataclass(frozen=True)
 class Unsupported:
-    """An operator or a layer that no pair speaks of."""
+    """An operator or a layer that no pair covers, with the reason."""
 
     what: str
     why: str
@@ -97,21 +99,21 @@ class Unsupported:
 
 @dataclass(frozen=True)
 class LoweredGraph:
-    """The run in JAX's terms. It is never changed.
+    """A run as JAX expressions. It is immutable.
 
     Attributes:
-        graph: what it was made from.
-        steps: assignments, between the marks of the modules' and the functions' calls.
-        layouts: of every array.
-        folds: path of a linear layer → the flattened block that its inputs are.
-        notes: id of a difference → the places where it was met.
-        unwritten: what could not be said in JAX.
-        values: every value by its name.
-        extras: path of a module → attributes that it has in JAX alone (dropouts, random streams) → what makes them.
-        written: names of buffers, and of parameters, that the run writes to → the values.
-        homes: the same names → the variables that are written to.
-        draws: layouts of what is drawn at random, in order; those of a loop's round together.
-        returned: layouts of what the whole module gives, by the expressions.
+        graph: the captured graph.
+        steps: assignments and scans, between the marks of calls of modules and functions.
+        layouts: array → layout.
+        folds: path of a linear layer → the fold of its input.
+        notes: id of a semantic difference → the locations where it applies.
+        unwritten: what is unsupported.
+        values: name → value.
+        extras: path of a module → its attributes that exist only in JAX (dropouts, random streams) → constructions.
+        written: names of buffers and parameters that the run writes to → their new values.
+        homes: the same names → the variables to write to.
+        draws: the layouts of random draws, in order; those of a loop's iteration as one tuple.
+        returned: the root's result expressions → their layouts.
     """
 
     graph: Graph

@@ -1,4 +1,4 @@
-"""Where a run enters and leaves a module's ``forward``, or another method that the module calls of itself."""
+"""Marks where a run enters and leaves a module's ``forward``, or another of its methods."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ FORWARD = "forward"
 
 
 def key_of(path: str, method: str = FORWARD) -> str:
-    """What stands for a module's ``forward``: its path; and for another method of it: ``encoder.attend()``."""
+    """Return the key of a method: the module's path for ``forward``, ``encoder.attend()`` for another method."""
     return path if method == FORWARD else f"{path}.{method}()" if path else f"{method}()"
 
 
 @dataclass(frozen=True)
 class ScopeEnter:
-    """A module's ``forward``, or another method of it, begins: what it is given, by the names of its parameters."""
+    """The start of a call of a module's ``forward`` or another method; arguments are keyed by parameter name."""
 
     path: str
     call: int
@@ -30,13 +30,13 @@ class ScopeEnter:
 
     @property
     def key(self) -> str:
-        """What is called: `key_of` its path and method."""
+        """`key_of` the method that is called."""
         return key_of(self.path, self.method)
 
 
 @dataclass(frozen=True)
 class ScopeExit:
-    """The same method ends: what it returns."""
+    """The end of the call, with its results."""
 
     path: str
     call: int
@@ -45,10 +45,10 @@ class ScopeExit:
 
     @property
     def key(self) -> str:
-        """What ends: `key_of` its path and method."""
+        """`key_of` the method that ends."""
         return key_of(self.path, self.method)
 
     @property
     def is_roots(self) -> bool:
-        """Whether the whole run ends here."""
+        """Whether this is the end of the root's ``forward``."""
         return not self.key

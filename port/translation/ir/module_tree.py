@@ -1,4 +1,4 @@
-"""How the twin's attributes are reached: ``self.layer1.layers[0]`` for torch's ``layer1.0``."""
+"""Paths in the generated module: ``self.layer1.layers[0]`` for torch's ``layer1.0``."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Accessor = str | int
 
 
 LAYERS = "layers"
-"""The attribute in which a list of one's own holds its modules, as Flax's Sequential does."""
+"""The attribute in which a user's list class holds its modules, as in Flax's Sequential."""
 
 
 class ModuleTree:
-    """The torch module's tree, and what each of its modules becomes.
+    """The torch module's tree, and the form of each module in Flax.
 
     Attributes:
         root: the torch module.
-        layers: paths of the layers kept whole.
-        idle: paths of modules that give what they take, and are called as others that do something.
+        layers: path → leaf layer.
+        idle: paths of identities that are emitted as calls: see `idle_modules`.
     """
 
     def __init__(self, root: Any, layers: dict[str, Any]) -> None:
@@ -35,11 +35,11 @@ class ModuleTree:
             self._first.setdefault(id(module), path)
 
     def first_path(self, path: str) -> str:
-        """The first path of a module: it may have several."""
+        """Return the first path of a module that may have several."""
         return self._first[id(self.modules[path])]
 
     def kind(self, path: str) -> str:
-        """``"layer"``, ``"sequential"``, ``"list"``, ``"dict"``, or ``"class"`` for a class of one's own."""
+        """Return ``"layer"``, ``"sequential"``, ``"list"``, ``"dict"``, or ``"class"`` for a user's class."""
         import torch
 
         module = self.modules[path]
@@ -56,9 +56,10 @@ class ModuleTree:
         return "class"
 
     def is_list(self, path: str) -> bool:
-        """Whether a class of one's own holds its modules in order, under numbers or names that count.
+        """Whether a user's class derives from torch's ModuleList or ModuleDict and numbers its children.
 
-        It derives from torch's list or dict of modules: ``self.layers[0]`` stands for its ``denselayer1``.
+        Its children are numbered if their names are, or end in, consecutive numbers: ``self.layers[0]`` is the twin of
+        ``denselayer1``.
         """
         import torch
 
@@ -71,7 +72,7 @@ class ModuleTree:
         return self._lists[cls]
 
     def steps(self, path: str) -> tuple[Accessor, ...]:
-        """The way from the root to a module: ``("layer1", "layers", 0)``."""
+        """Return the path from the root to a module in Flax: ``("layer1", "layers", 0)``."""
         way: tuple[Accessor, ...] = ()
         above = ""
         for name in path.split(".") if path else ():
@@ -90,12 +91,12 @@ class ModuleTree:
         return way
 
     def flax_path(self, path: str, attribute: str) -> str:
-        """Flax's dotted path of a variable."""
+        """Return Flax's dotted path of a variable."""
         steps = (*self.steps(path), *self._inside(path, attribute))
         return ".".join(str(step).removeprefix("[").removesuffix("]") for step in steps)
 
     def _inside(self, path: str, attribute: str) -> tuple[Accessor, ...]:
-        """The way from a module to a variable of its own."""
+        """Return the path from a module to one of its variables."""
         if not attribute:
             return ()
         match self.kind(path):
@@ -108,7 +109,7 @@ class ModuleTree:
         return (identifier(attribute),)
 
     def reach(self, scope: str, path: str, attribute: str) -> syntax.Expr | None:
-        """``self.…`` as seen from a module's own code; None if it is not beneath it."""
+        """Return the expression ``self.…`` by which a module's code reaches a variable; None if it is not inside it."""
         here, there = self.steps(scope), self.steps(path)
         if scope and not f"{path}.".startswith(f"{scope}."):
             return None
@@ -124,7 +125,7 @@ class ModuleTree:
 
 
 def _counts(module: Any) -> bool:
-    """Whether a module's modules have numbers, or names that end in one, in order: ``layer1``, ``layer2``."""
+    """Whether the names of a module's children are, or end in, consecutive numbers: ``layer1``, ``layer2``."""
     names = list(module._modules)
     parts = [_NUMBERED.fullmatch(name) for name in names]
     if hasattr(module, LAYERS) or not all(parts):
@@ -137,7 +138,7 @@ _NUMBERED = re.compile(r"(\D*?)_?(\d+)")
 
 
 def identifier(name: str) -> str:
-    """A name that Python takes for an attribute: ``layer_0`` for ``0``."""
+    """Turn a name into a valid attribute name: ``layer_0`` for ``0``."""
     cleaned = "".join(letter if letter.isalnum() or letter == "_" else "_" for letter in name)
     if not cleaned or cleaned[0].isdigit():
         cleaned = f"layer_{cleaned}"
@@ -145,7 +146,7 @@ def identifier(name: str) -> str:
 
 
 def paths_above(path: str) -> list[str]:
-    """``["layers", "layers.0"]`` for ``layers.0.norm``: the modules around one, but for the root."""
+    """Return a module's ancestors except the root: ``["layers", "layers.0"]`` for ``layers.0.norm``."""
     parts = path.split(".")
     return [".".join(parts[:length]) for length in range(1, len(parts))]
 
@@ -154,7 +155,7 @@ _STEP = re.compile(r"(\w+)|\[([^\[\]]+)\]")
 
 
 def attribute_held(module: Any, text: str) -> Any:
-    """``config.n_head``, or ``window[0]``, of a module; None where there is none."""
+    """Return a module's ``config.n_head`` or ``window[0]``; None if it does not exist."""
     value = module
     for name, item in _STEP.findall(text):
         if name:

@@ -1,4 +1,4 @@
-"""Several new axes in one pair of brackets: ``x[:, None, None]`` for ``jnp.expand_dims(jnp.expand_dims(x, 1), -1)``."""
+"""Merge nested ``expand_dims``: ``x[:, None, None]`` for ``jnp.expand_dims(jnp.expand_dims(x, 1), -1)``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _NEW, _WHOLE, _REST = syntax.Const(None), syntax.Slice(), syntax.Const(...)
 
 
 def with_bracketed_axes(expression: syntax.Expr, rank_of: Callable[[str], int | None]) -> syntax.Expr:
-    """An expression whose axes that are inserted one after the other are inserted at once; one alone stays as it is.
+    """Merge nested calls of ``jnp.expand_dims`` into one index; a single call stays unchanged.
 
     Args:
-        expression: reads values by `syntax.Use`.
-        rank_of: gives that of a value by its name; where it gives None, axes counted from the array's start and from
-            its end stay apart.
+        expression: an expression that reads values by `syntax.Use`.
+        rank_of: returns a value's rank by its name; with None, axes counted from the start and from the end are not
+            merged.
     """
 
     def bracketed(node: syntax.Expr) -> syntax.Expr:
@@ -34,7 +34,7 @@ def with_bracketed_axes(expression: syntax.Expr, rank_of: Callable[[str], int | 
 
 
 def _unwrapped(node: syntax.Expr) -> tuple[syntax.Expr, list[int]]:
-    """The array within calls of ``jnp.expand_dims``, and their axes, the innermost first."""
+    """Return the array inside nested calls of ``jnp.expand_dims``, and their axes, the innermost first."""
     match node:
         case syntax.Call(func, (array, axis), ()) if func == _EXPAND and (number := _number(axis)) is not None:
             inner, axes = _unwrapped(array)
@@ -52,7 +52,7 @@ def _number(axis: syntax.Expr) -> int | None:
 
 
 def _index(axes: Sequence[int], rank: int | None) -> list[syntax.Expr] | None:
-    """The index that inserts all axes, each of them counted in the array with those before; None where that is open."""
+    """Return the index that inserts axes one after the other; None if their order depends on an unknown rank."""
     if rank is not None:
         axes = [axis if axis >= 0 else rank + 1 + number + axis for number, axis in enumerate(axes)]
     if all(axis >= 0 for axis in axes):
@@ -63,7 +63,7 @@ def _index(axes: Sequence[int], rank: int | None) -> list[syntax.Expr] | None:
 
 
 def _brackets(axes: Sequence[int]) -> list[syntax.Expr]:
-    """The index of axes that are all counted from one end."""
+    """Return the index that inserts axes which are all counted from one end."""
     new: list[int] = []
     for axis in axes:
         new = [*(each + (each >= axis) for each in new), axis]

@@ -1,4 +1,4 @@
-"""Numbers among a step's arguments, each beside its origin."""
+"""The numbers among a step's arguments, with their origins."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from port.translation.ir.origin import DefaultOf, Origin
 from port.translation.ir.origin_numbers import with_origin
 
 Path: TypeAlias = tuple[str | int, ...]
-"""The way to a number in a tree of arguments: ``("size", 2)``; a call's positional arguments are numbered."""
+"""The path to a number in a tree of arguments: ``("size", 2)``; a call's positional arguments are numbered."""
 ROUNDS = "rounds of the loops around"
-"""Begins the way to a number that is no argument: of the rounds of a loop that a call stands in, the innermost 0."""
+"""Begins the path to the number of iterations of an enclosing loop, counted from the innermost, 0."""
 
 
 @dataclass(frozen=True)
 class KnownNumber:
-    """A number, and where it comes from.
+    """A number and its origin.
 
     Attributes:
-        value: for which the origin was found.
-        origin: what the source says for it.
+        value: the number for which the origin was found.
+        origin: the original's source for it.
     """
 
     value: int | float | bool
@@ -29,28 +29,28 @@ class KnownNumber:
 
 
 Numbers: TypeAlias = Mapping[Path, KnownNumber]
-"""The numbers whose origin is known, by where they stand. A step that is changed may keep it: see `origin_at`."""
+"""Path → number with a known origin. A pass may change the arguments and keep this mapping: see `origin_at`."""
 
 
 def origin_at(numbers: Numbers, path: Path, value: Any) -> Origin | None:
-    """The origin of a number that stands in a tree; None where it is not known, or of another number.
+    """Return the origin of a number; None if it is unknown, or belongs to another value.
 
     Args:
-        numbers: of the step.
-        path: where the number stands.
-        value: of the number that stands there now.
+        numbers: the step's known numbers.
+        path: the number's path in the arguments.
+        value: the number at that path now.
     """
     known = numbers.get(path)
     return known.origin if known is not None and is_same(known.value, value) else None
 
 
 def with_origins(tree: Any, numbers: Numbers, path: Path = ()) -> Any:
-    """A tree whose numbers remember their origins, where those are known: see `port.translation.ir.origin_numbers`.
+    """Attach known origins to the numbers in a tree: see `port.translation.ir.origin_numbers`.
 
     Args:
-        tree: of a step's arguments.
-        numbers: of the step.
-        path: where the tree stands among the arguments.
+        tree: arguments of a step, or a part of them.
+        numbers: the step's known numbers.
+        path: the tree's path in the arguments.
     """
     match tree:
         case bool():
@@ -72,7 +72,7 @@ def with_origins(tree: Any, numbers: Numbers, path: Path = ()) -> Any:
 
 
 def each_number(tree: Any, path: Path = ()) -> Iterator[tuple[Path, int | float | bool]]:
-    """The numbers in a tree of tuples, lists, dicts and slices, from left to right, each with the way to it."""
+    """Yield the numbers in a tree of tuples, lists, dicts and slices with their paths, from left to right."""
     match tree:
         case bool() | int() | float() if type(tree) in (bool, int, float):
             yield path, tree
@@ -88,17 +88,17 @@ def each_number(tree: Any, path: Path = ()) -> Iterator[tuple[Path, int | float 
 
 
 def agreed(several: Sequence[Numbers]) -> dict[Path, KnownNumber]:
-    """The numbers of which several steps say the same, as one step in the place of all may."""
+    """Return the known numbers that several steps have in common."""
     first, *others = several
     return {path: number for path, number in first.items() if all(other.get(path) == number for other in others)}
 
 
 def rounds_said(several: Sequence[Numbers], count: int) -> KnownNumber | None:
-    """Where the number of a loop's rounds comes from: of loops with as many, the innermost that all steps stand in.
+    """Return the origin of a loop's length: that of the innermost source loop around all steps with this length.
 
     Args:
-        several: of the steps of a round that are in a loop of the source's.
-        count: of the rounds.
+        several: the known numbers of the iteration's steps that are inside a loop of the source.
+        count: the loop's length.
     """
     around = [_rounds(numbers) for numbers in several]
     first, *others = [each for each in around if each] or [[]]
@@ -106,12 +106,12 @@ def rounds_said(several: Sequence[Numbers], count: int) -> KnownNumber | None:
 
 
 def _rounds(numbers: Numbers) -> list[KnownNumber]:
-    """From the innermost loop out."""
+    """Return the lengths of the enclosing loops, the innermost first."""
     return [numbers[path] for path in sorted(path for path in numbers if path[0] == ROUNDS)]  # type: ignore[type-var]
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two things are the same number; True is not 1, but 1 is 1.0, as an operator takes it."""
+    """Whether two values are the same number to an operator: 1 is 1.0, but not True."""
     kinds = {type(one), type(other)}
     if not kinds <= {bool, int, float} or (bool in kinds and len(kinds) > 1):
         return False

@@ -1,4 +1,4 @@
-"""Where a number comes from: what the original's source says in its place."""
+"""Origins: the expression in the original's source that a number comes from."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from port.translation.ir.source_location import SourceLocation
 
 @dataclass(frozen=True)
 class LiteralAt:
-    """It stands in the source.
+    """A literal in the source.
 
     Attributes:
         value: the number.
-        location: the file and the line; None for a number of code that is not the original's.
-        column: from 0, in bytes of UTF-8 as Python's own syntax trees count.
+        location: the file and the line; None for a literal outside the original's source.
+        column: from 0, in bytes of UTF-8, as in Python's `ast`.
     """
 
     value: int | float | bool
@@ -25,11 +25,11 @@ class LiteralAt:
 
 @dataclass(frozen=True)
 class AttributeOf:
-    """A module of the original's holds it.
+    """An attribute of one of the original's modules.
 
     Attributes:
-        path: of the module; empty for the root.
-        attribute: as it is written behind the module: ``head_dim``, ``config.n_head``, ``kernel_size[0]``.
+        path: the module's path; empty for the root.
+        attribute: the expression after the module: ``head_dim``, ``config.n_head``, ``kernel_size[0]``.
     """
 
     path: str
@@ -38,12 +38,12 @@ class AttributeOf:
 
 @dataclass(frozen=True)
 class LengthOf:
-    """It is the length of a tensor along one of torch's axes.
+    """The length of a tensor along one of torch's axes.
 
     Attributes:
-        tensor: as the source calls it where the length is read.
-        axis: as the source counts: -1 is the last.
-        location: where the length is read; a tensor's name may be another tensor's elsewhere.
+        tensor: the tensor's name in the source where the length is read.
+        axis: the axis in the source; -1 is the last.
+        location: where the length is read; elsewhere the name may refer to another tensor.
     """
 
     tensor: str
@@ -53,11 +53,11 @@ class LengthOf:
 
 @dataclass(frozen=True)
 class WorkedOut:
-    """It follows from others.
+    """A computation from other numbers.
 
     Attributes:
-        function: an operator as Python writes it (``//``), or a function's name (``math.sqrt``).
-        operands: what it is worked out from; of one operand, an operator is a sign.
+        function: a Python operator (``//``), or a function's name (``math.sqrt``).
+        operands: the origins of its operands; with one operand, an operator is unary.
     """
 
     function: str
@@ -66,11 +66,11 @@ class WorkedOut:
 
 @dataclass(frozen=True)
 class DefaultOf:
-    """No call gives it: it is the default of a parameter.
+    """The default of a parameter that the call does not pass.
 
     Attributes:
-        function: that is called: ``Net.forward``, or an operator's overload, ``aten.add.Tensor``.
-        parameter: its name.
+        function: the function called: ``Net.forward``, or an operator's overload, ``aten.add.Tensor``.
+        parameter: the parameter's name.
     """
 
     function: str
@@ -78,17 +78,17 @@ class DefaultOf:
 
     @property
     def is_of_operator(self) -> bool:
-        """Whether it is a default of torch's own, which no source says."""
+        """Whether it is the default of one of torch's operators, which has no Python source."""
         return self.function.startswith("aten.")
 
 
 @dataclass(frozen=True)
 class ConstructorArgument:
-    """A constructor is given it.
+    """An argument of a constructor.
 
     Attributes:
-        constructor: which one: the modules of a construction are numbered as their constructors begin.
-        argument: as it is written in the constructor: ``depth``, ``config.n_head``, ``depths[2]``.
+        constructor: the constructor's number; modules are numbered in the order in which their constructors begin.
+        argument: the expression in the constructor: ``depth``, ``config.n_head``, ``depths[2]``.
     """
 
     constructor: int
@@ -97,11 +97,11 @@ class ConstructorArgument:
 
 @dataclass(frozen=True)
 class ShapeRead:
-    """The written code can read it off an array that it has.
+    """The length of an array that the generated code has.
 
     Attributes:
-        variable: the array's name there.
-        axis: of the array.
+        variable: the array's name in the generated code.
+        axis: the array's axis.
     """
 
     variable: str
@@ -110,7 +110,7 @@ class ShapeRead:
 
 @dataclass(frozen=True)
 class NamedLength:
-    """A variable of the written code holds it: a length that the original's code gives a name as well.
+    """A variable of the generated code, for a length that the original assigns to a variable too.
 
     Attributes:
         variable: its name, or an item of a list of lengths: ``input_shape[0]``.
@@ -123,10 +123,10 @@ class NamedLength:
 
 @dataclass(frozen=True)
 class ParameterOf:
-    """A parameter of the written function around it holds it.
+    """A parameter of the enclosing generated function.
 
     Attributes:
-        parameter: as the function's code reads it: ``window_size``, ``size[0]``.
+        parameter: the expression in the function: ``window_size``, ``size[0]``.
         value: the number.
     """
 
@@ -141,11 +141,11 @@ Origin: TypeAlias = (
 
 
 def said(origin: Origin, scope: str = "") -> str:
-    """An origin in a few words, as the source has it: ``self.dim // self.heads``.
+    """Return a short text for an origin, as in the source: ``self.dim // self.heads``.
 
     Args:
-        origin: of a number.
-        scope: path of the module in whose code the number stands: its attributes are ``self``'s.
+        origin: a number's origin.
+        scope: path of the module whose code has the number; its attributes are ``self``'s.
     """
     match origin:
         case LiteralAt(value, location, column):

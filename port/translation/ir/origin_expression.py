@@ -1,4 +1,4 @@
-"""Origins as expressions of the written source."""
+"""Convert origins to expressions of the generated source."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Leaf = Callable[[Origin], syntax.Expr | None]
 
 
 def expression_of(origin: Origin, leaf: Leaf) -> syntax.Expr | None:
-    """The expression for an origin; None where a part of it cannot be said.
+    """Return the expression for an origin; None if a part of it has none.
 
     Args:
-        origin: of a number.
-        leaf: what is written for an origin that is neither a literal nor worked out.
+        origin: a number's origin.
+        leaf: returns the expression for an origin that is neither a literal nor a computation.
     """
     match origin:
         case LiteralAt(value):
@@ -27,11 +27,11 @@ def expression_of(origin: Origin, leaf: Leaf) -> syntax.Expr | None:
         case WorkedOut(function, operands):
             made = [expression_of(operand, leaf) for operand in operands]
             parts = tuple(part for part in made if part is not None)
-            return _worked_out(function, parts) if len(parts) == len(made) else None
+            return _computation(function, parts) if len(parts) == len(made) else None
     return leaf(origin)
 
 
-def _worked_out(function: str, operands: tuple[syntax.Expr, ...]) -> syntax.Expr:
+def _computation(function: str, operands: tuple[syntax.Expr, ...]) -> syntax.Expr:
     match operands:
         case _ if function.replace(".", "").isidentifier():
             return syntax.Call(code(function), operands)
@@ -43,21 +43,21 @@ def _worked_out(function: str, operands: tuple[syntax.Expr, ...]) -> syntax.Expr
 
 
 def read_length(origin: ShapeRead | NamedLength) -> syntax.Expr:
-    """A length as the written code reads it: off an array, or by its name."""
+    """Return the expression that reads a length: from an array's shape, or by name."""
     if isinstance(origin, NamedLength):
         return code(origin.variable)
     return code(f"{origin.variable}.shape[{origin.axis}]")
 
 
 def with_leaves(origin: Origin, instead: Callable[[Origin], Origin]) -> Origin:
-    """An origin with others in the place of those that it is worked out from."""
+    """Replace the leaves of an origin."""
     if isinstance(origin, WorkedOut):
         return WorkedOut(origin.function, tuple(with_leaves(operand, instead) for operand in origin.operands))
     return instead(origin)
 
 
 def value_of(origin: Origin) -> Any:
-    """What literals alone give; None where something else stands in an origin."""
+    """Evaluate an origin of literals; None for one with other leaves, or if the evaluation fails."""
     made = expression_of(origin, lambda _: None)
     try:
         return None if made is None else eval(syntax.compiled(made), {"math": math})
@@ -66,7 +66,7 @@ def value_of(origin: Origin) -> Any:
 
 
 def leaves_of(origin: Origin) -> Iterator[Origin]:
-    """The origins that one is worked out from."""
+    """Yield an origin's leaves: those that are not computations."""
     if isinstance(origin, WorkedOut):
         for operand in origin.operands:
             yield from leaves_of(operand)

@@ -1,8 +1,8 @@
-"""Numbers that remember where they come from, through all that is worked out of them.
+"""Numbers that carry their origin through arithmetic.
 
-To whoever takes them they are Python's own: equal, hashed and printed alike. So code that knows nothing of origins
-hands them on, as a torch module does that is constructed with them, or a rule that works out a shape. What only reads
-their value forgets the origin: ``int(x)``, ``math.sqrt(x)``, and ``0.5 * x`` of a whole number.
+They are subclasses of Python's numbers that compare, hash and print like them. Code that does not know of origins thus
+passes them on: a torch module constructed with them, or a rule that computes a shape. The origin is lost where only the
+value is read: ``int(x)``, ``math.sqrt(x)``, and ``0.5 * x`` with an integer x.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 from port.translation.ir.origin import LiteralAt, Origin, WorkedOut
 
 _MOST = 12
-"""Operands of what an origin is worked out from; longer ones nobody would write."""
+"""The greatest number of leaves of an origin; longer expressions would not be readable."""
 
 
 class OriginInt(int):
-    """A whole number and its origin."""
+    """An integer with its origin."""
 
     origin: Origin
 
@@ -33,7 +33,7 @@ class OriginInt(int):
 
 
 class OriginFloat(float):
-    """A float and its origin."""
+    """A float with its origin."""
 
     origin: Origin
 
@@ -47,7 +47,7 @@ class OriginFloat(float):
 
 
 class OriginBool(int):
-    """Whether something is so, and its origin. Python lets nothing derive from bool: it is 0 or 1."""
+    """A bool with its origin, as the integer 0 or 1: Python's bool cannot be subclassed."""
 
     origin: Origin
 
@@ -69,7 +69,7 @@ OriginNumber: TypeAlias = "OriginInt | OriginFloat | OriginBool"
 
 
 def with_origin(value: Any, origin: Origin | None) -> Any:
-    """A number, or a bool, that remembers its origin; other things are left."""
+    """Attach an origin to a number or a bool; return other values unchanged."""
     if origin is None:
         return value
     if isinstance(value, bool):
@@ -80,7 +80,7 @@ def with_origin(value: Any, origin: Origin | None) -> Any:
 
 
 def plain(number: Any) -> Any:
-    """A number without its origin."""
+    """Return a number without its origin."""
     match number:
         case OriginInt():
             return int(number)
@@ -92,17 +92,17 @@ def plain(number: Any) -> Any:
 
 
 def origin_of(number: Any) -> Origin | None:
-    """Where a number comes from, if it remembers that."""
+    """Return a number's origin; None if it carries none."""
     return number.origin if isinstance(number, OriginInt | OriginFloat | OriginBool) else None
 
 
 def worked_out(symbol: str, function: Callable[..., Any], *operands: Any) -> Any:
-    """What a function gives of numbers, with its origin.
+    """Apply a function to numbers, and attach the result's origin.
 
     Args:
-        symbol: the operator as Python writes it, or the function's name.
-        function: of plain numbers.
-        operands: one of them remembers its origin.
+        symbol: the Python operator, or the function's name.
+        function: a function of plain numbers.
+        operands: numbers, at least one with an origin.
     """
     value = function(*map(plain, operands))
     if not isinstance(value, int | float) or isinstance(value, bool):
@@ -116,7 +116,7 @@ def _size(origin: Origin) -> int:
 
 
 def _binary(symbol: str, function: Callable[[Any, Any], Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The methods for ``self + other`` and for ``other + self``."""
+    """Return the methods for ``self + other`` and ``other + self``."""
 
     def method(self: Any, other: Any) -> Any:
         return worked_out(symbol, function, self, other) if isinstance(other, int | float) else NotImplemented
@@ -143,7 +143,7 @@ _OPERATORS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "mod": ("%", operator.mod),
     "pow": ("**", operator.pow),
 }
-_OF_ONE: dict[str, tuple[str, Callable[[Any], Any]]] = {
+_UNARY_OPERATORS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "neg": ("-", operator.neg),
     "abs": ("abs", abs),
     "round": ("round", round),
@@ -156,5 +156,5 @@ for _class in (OriginInt, OriginFloat):
         _method, _reflected = _binary(*_operator)
         setattr(_class, f"__{_name}__", _method)
         setattr(_class, f"__r{_name}__", _reflected)
-    for _name, _function in _OF_ONE.items():
+    for _name, _function in _UNARY_OPERATORS.items():
         setattr(_class, f"__{_name}__", _unary(*_function))

@@ -1,4 +1,4 @@
-"""Graphs as text, a line an operation, as a jaxpr reads: ``port translate … --print-ir``."""
+"""Print graphs, one line per operation, like a jaxpr: ``port translate … --print-ir``."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from port.translation.ir.syntax import source
 
 _INDENT = "  "
 _COLUMN = 88
-"""Where the source locations begin, if a line is not longer."""
+"""The column of source locations, unless a line is longer."""
 
 
 def print_graph(graph: Graph) -> str:
-    """A captured run on torch's terms, each number beside its origin: ``64@self.head_dim``, ``2@17:23`` of a literal.
+    """Print a captured graph; numbers have their origins: ``64@self.head_dim``, or ``2@17:23`` for a literal.
 
     Args:
-        graph: of one mode.
+        graph: the graph of one mode.
     """
     lines = [f"inputs {', '.join(map(_typed, graph.inputs))}"]
     lines += [f"held {_typed(value)} = {name}" for value, name in graph.held.items()]
@@ -38,10 +38,10 @@ def print_graph(graph: Graph) -> str:
 
 
 def print_lowered(lowered: LoweredGraph) -> str:
-    """A lowered run: JAX expressions over arrays, each with its layout where that is not torch's.
+    """Print a lowered graph: JAX expressions over arrays, with layouts other than torch's.
 
     Args:
-        lowered: of one mode.
+        lowered: the lowered graph of one mode.
     """
     typed = [_typed(value, lowered) for value in lowered.graph.inputs]
     lines = [f"inputs {', '.join(typed)}"]
@@ -64,14 +64,14 @@ def _steps(steps: Any, depth: int = 0, scopes: tuple[str, ...] = ("",)) -> Itera
 def _step(step: Step, depth: int, scopes: tuple[str, ...]) -> Iterator[str]:
     match step:
         case Operation():
-            given = _named(step.arguments, _Origins(step.numbers, scopes[-1]))
-            yield _line(depth, f"{_results(step.results)} = {step.operator}({given})", step.place)
+            arguments = _named(step.arguments, _Origins(step.numbers, scopes[-1]))
+            yield _line(depth, f"{_results(step.results)} = {step.operator}({arguments})", step.place)
         case LayerCall():
             origins = _Origins(step.numbers, scopes[-1])
             positional = [_shown(value, origins, (number,)) for number, value in enumerate(step.arguments)]
-            given = ", ".join(filter(None, [*positional, _named(step.keywords, origins)]))
+            arguments = ", ".join(filter(None, [*positional, _named(step.keywords, origins)]))
             name = f"{type(step.module).__name__} {step.path}"
-            yield _line(depth, f"{_results(step.results)} = call {name}({given})", step.place)
+            yield _line(depth, f"{_results(step.results)} = call {name}({arguments})", step.place)
         case ScopeEnter() | FunctionEnter():
             yield _enter(step, depth, scopes[-1])
         case ScopeExit():
@@ -124,17 +124,17 @@ def _lowered_step(step: LoweredStep, lowered: LoweredGraph, depth: int, scopes: 
             for value, whole in zip(step.sliced, step.whole, strict=True):
                 yield _line(depth + 1, f"sliced {_typed(value, lowered)} of {source(whole)}")
             yield from _lowered_steps(step.steps, lowered, depth + 1, scopes)
-            for value, given in zip(step.stacked, step.given, strict=True):
-                yield _line(depth + 1, f"stacked {source(given)} to {value!r}")
+            for value, output in zip(step.stacked, step.given, strict=True):
+                yield _line(depth + 1, f"stacked {source(output)} to {value!r}")
 
 
 def _enter(step: ScopeEnter | FunctionEnter, depth: int, scope: str = "") -> str:
-    given = _named(step.arguments, _Origins(step.numbers, scope))
+    arguments = _named(step.arguments, _Origins(step.numbers, scope))
     if isinstance(step, FunctionEnter):
-        return _line(depth, f"enter {step.function.__qualname__} (function): {given}", step.place)
+        return _line(depth, f"enter {step.function.__qualname__} (function): {arguments}", step.place)
     name = type(step.module).__name__
     call = f", call {step.call + 1}" if step.call else ""
-    return _line(depth, f"enter {step.key or 'the model'} ({name}{call}): {given}", step.place)
+    return _line(depth, f"enter {step.key or 'the model'} ({name}{call}): {arguments}", step.place)
 
 
 def _results(results: Any, lowered: LoweredGraph | None = None) -> str:
@@ -151,7 +151,7 @@ def _typed(value: Value, lowered: LoweredGraph | None = None) -> str:
 
 @dataclass(frozen=True)
 class _Origins:
-    """The origins of a step's numbers, as seen from the code of a module."""
+    """The origins of a step's numbers, relative to the module whose code has the step."""
 
     numbers: Numbers = field(default_factory=dict)
     scope: str = ""
@@ -185,7 +185,7 @@ def _shown(value: Any, origins: _Origins = _NONE, path: Path = ()) -> str:
 
 
 def _numbers_in(expression: syntax.Expr, scope: str) -> str:
-    """What an expression's numbers are in the original, but for those that are literals there, too."""
+    """Return the origins of an expression's numbers, except literals."""
     known = {
         node.value: said(node.origin, scope)
         for node in syntax.walk(expression)

@@ -1,4 +1,4 @@
-"""Which axes of a shape become which of another when a tensor is reshaped."""
+"""Match the axes of a shape before and after a reshape."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from port.translation.ir.graph import Size
 
 @dataclass(frozen=True)
 class AxisGroup:
-    """Neighbouring axes of the shape before and those of the shape after that have the same elements."""
+    """Adjacent axes before a reshape, and the adjacent axes after it that hold the same elements."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
 
 
 def groups(before: tuple[Size, ...], after: tuple[Size, ...]) -> list[AxisGroup] | None:
-    """The smallest groups, from the left; None where symbols hide them.
+    """Return the smallest groups, from the left; None if symbolic lengths leave them open.
 
-    Axes of length 1 that stand alone are groups with nothing on the other side.
+    An inserted or removed axis of length 1 is a group that is empty on one side.
     """
     found: list[AxisGroup] = []
     i = j = 0
@@ -45,7 +45,7 @@ def groups(before: tuple[Size, ...], after: tuple[Size, ...]) -> list[AxisGroup]
 
 
 def holds(found: list[AxisGroup], before: tuple[Size, ...], after: tuple[Size, ...]) -> bool:
-    """Whether the axes in each group have the same elements in other shapes, too."""
+    """Whether groups also hold for other shapes."""
     return all(
         _same(tuple(before[axis] for axis in group.before), tuple(after[axis] for axis in group.after))
         for group in found
@@ -53,7 +53,7 @@ def holds(found: list[AxisGroup], before: tuple[Size, ...], after: tuple[Size, .
 
 
 def _next(before: tuple[Size, ...], after: tuple[Size, ...], i: int, j: int) -> tuple[int, int] | None:
-    """Where the group that begins here ends on both sides."""
+    """Return the ends, before and after, of the group that begins at axes ``i`` and ``j``."""
     for k in range(i + 1, len(before) + 1):
         for end in range(j + 1, len(after) + 1):
             if _same(before[i:k], after[j:end]):
@@ -62,7 +62,7 @@ def _next(before: tuple[Size, ...], after: tuple[Size, ...], i: int, j: int) -> 
 
 
 def _same(left: tuple[Size, ...], right: tuple[Size, ...]) -> bool:
-    """Whether two runs of lengths have as many elements, whatever the symbols are."""
+    """Whether two tuples of lengths have equal products for all values of the symbols."""
     import sympy  # type: ignore[import-untyped]
 
     if all(isinstance(size, int) for size in (*left, *right)):

@@ -1,4 +1,4 @@
-"""Indices and axes in fewer words: ``x[:, 1:, ::2]`` for ``x[:, 1:][..., ::2]``, and a whole list for all its items."""
+"""Simplify expressions: ``x[:, 1:, ::2]`` for ``x[:, 1:][..., ::2]``, and a list's name for a list of all its items."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from port.translation.ir import syntax
 
 
 def merged_subscripts(expression: syntax.Expr) -> syntax.Expr:
-    """``x[:, 1:, ::2]`` for ``x[:, 1:][..., ::2]``: slices of several axes in one pair of brackets.
+    """Merge nested slices: ``x[:, 1:, ::2]`` for ``x[:, 1:][..., ::2]``.
 
-    So of what is written into: ``x.at[1:, 2:].set(0)`` for ``x.at[1:].set(x[1:].at[:, 2:].set(0))``.
+    Nested updates as well: ``x.at[1:, 2:].set(0)`` for ``x.at[1:].set(x[1:].at[:, 2:].set(0))``.
     """
     return syntax.transformed(expression, _merged)
 
@@ -20,18 +20,18 @@ def _merged(node: syntax.Node) -> syntax.Node:
             together = None if first is None or second is None else _joined(first, second)
             if together is not None:
                 return syntax.Subscript(array, together[0] if len(together) == 1 else syntax.Tuple(tuple(together)))
-        case syntax.Call(_, (syntax.Call(_, (given,), ()),), ()):
+        case syntax.Call(_, (syntax.Call(_, (value,), ()),), ()):
             written, within = _set_in(node), _set_in(node.args[0])
             if written is not None and within is not None and within[0] == syntax.Subscript(*written):
                 whole = _merged(syntax.Subscript(syntax.Subscript(*written), within[1]))
                 if isinstance(whole, syntax.Subscript) and whole.value == written[0]:
                     part = syntax.Subscript(syntax.Attribute(written[0], "at"), whole.slice)
-                    return syntax.Call(syntax.Attribute(part, "set"), (given,))
+                    return syntax.Call(syntax.Attribute(part, "set"), (value,))
     return node
 
 
 def _set_in(node: syntax.Node) -> tuple[syntax.Expr, syntax.Expr] | None:
-    """The array, and the index, of ``x.at[1:].set(…)``."""
+    """Return the array and the index of ``x.at[1:].set(…)``."""
     match node:
         case syntax.Call(syntax.Attribute(syntax.Subscript(syntax.Attribute(array, "at"), index), "set")):
             return array, index
@@ -39,7 +39,7 @@ def _set_in(node: syntax.Node) -> tuple[syntax.Expr, syntax.Expr] | None:
 
 
 def _parts(index: syntax.Expr) -> tuple[syntax.Expr, ...] | None:
-    """The parts of an index, if each takes one axis from the front; None otherwise."""
+    """Return the parts of an index, if each indexes one axis from the front; else None."""
     parts = index.elts if isinstance(index, syntax.Tuple) else (index,)
     return parts if all(isinstance(part, syntax.Slice) or _is_number(part) for part in parts) else None
 
@@ -54,7 +54,7 @@ _WHOLE = syntax.Slice()
 
 
 def _joined(first: tuple[syntax.Expr, ...], second: tuple[syntax.Expr, ...]) -> list[syntax.Expr] | None:
-    """The index that does what two do one after the other."""
+    """Compose two indices; None if both slice the same axis."""
     made = list(first)
     axes = [place for place, part in enumerate(first) if isinstance(part, syntax.Slice)]
     for number, part in enumerate(second):
@@ -71,11 +71,11 @@ _OF_AXES = frozenset(
     syntax.Attribute(syntax.Name("jnp"), name)
     for name in ("sum", "mean", "var", "std", "max", "min", "prod", "all", "any", "count_nonzero", "nansum", "nanmean")
 )
-"""Functions that take one axis or several, and do the same for one as for a tuple of one."""
+"""Functions for which ``axis=(k,)`` is equivalent to ``axis=k``."""
 
 
 def with_plain_axes(expression: syntax.Expr) -> syntax.Expr:
-    """``axis=-1`` for ``axis=(-1,)``, in what reduces along axes."""
+    """Write ``axis=-1`` for ``axis=(-1,)`` in reductions."""
     return syntax.transformed(expression, _with_plain_axis)
 
 
@@ -95,12 +95,12 @@ def _one_axis(part: syntax.Node) -> syntax.Node:
 def with_whole_lists(
     expression: syntax.Expr, lengths: dict[str, int], tuples: dict[str, int] | None = None
 ) -> syntax.Expr:
-    """``parts`` for ``[parts[0], parts[1], parts[2]]``, where that is all of it; so of tuples.
+    """Write ``parts`` for ``[parts[0], parts[1], parts[2]]``, if these are all items; tuples as well.
 
     Args:
-        expression: source.
-        lengths: of the parameters that are lists.
-        tuples: the lengths of those that are tuples.
+        expression: the expression.
+        lengths: parameter that is a list → its length.
+        tuples: parameter that is a tuple → its length.
     """
     known = {syntax.List: lengths, syntax.Tuple: tuples or {}}
 

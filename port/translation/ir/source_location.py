@@ -1,4 +1,4 @@
-"""A line of the original's source."""
+"""Locations in the original's source."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class SourceLocation:
-    """Where in the original source a step comes from.
+    """The line of the original's source that a step comes from.
 
     Attributes:
-        file: of the source.
-        line: in it, counted from 1.
-        around: the lines from which the function around it was called, the innermost first, up to a ``forward``; of no
-            account to whether two are equal.
+        file: the source file.
+        line: from 1.
+        around: the call stack up to a ``forward``, the innermost call first; not compared.
     """
 
     file: str

@@ -1,4 +1,4 @@
-"""Names for the lengths that stay free: ``n`` for a batch, ``h`` and ``w`` for an image."""
+"""Name symbolic lengths, ``n`` for a batch, ``h`` and ``w`` for an image, and evaluate formulas of them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ from port.translation.ir.syntax import parsed, source
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _BY_RANK = {1: "n", 3: "ntl", 4: "nchw", 5: "ncdhw"}
-"""What the axes of an input are called, in torch's order. Names are letters: they stand in formulas and in checks."""
+"""Names of an input's axes by its rank, in torch's order. They are short, since formulas and checks contain them."""
 
 
 def length_names(
     shapes: Sequence[tuple[Size, ...]], groups: Iterable[Collection[tuple[int, int]]] = ()
 ) -> dict[str, str]:
-    """Names for the symbols in the shapes of inputs, which torch numbers: each is called by its first axis.
+    """Name the symbols in the inputs' shapes, which torch numbers, each after the first axis that has it.
 
     Args:
-        shapes: of the inputs.
-        groups: axes that have one length, by the inputs' numbers; torch may have a symbol for each of them.
+        shapes: the inputs' shapes.
+        groups: sets of (input's number, axis) that have equal lengths; torch may have a symbol for each axis.
+
+    Returns:
+        torch's symbol → name.
     """
     group_of = {axis: number for number, group in enumerate(groups) for axis in group}
     names: dict[str, str] = {}
@@ -45,12 +48,12 @@ def length_names(
 
 
 def renamed(size: Size, names: dict[str, str]) -> Size:
-    """A length with other names for its symbols."""
+    """Rename the symbols in a length."""
     return size if isinstance(size, int) else _WORD.sub(lambda word: names.get(word[0], word[0]), size)
 
 
 def names_of(lengths: Iterable[Any], tensors: Sequence[Any]) -> dict[str, Any]:
-    """Free lengths by names of their own, as their first axes are called."""
+    """Return unique names for free lengths, after their first axes: name → length."""
     found: dict[str, Any] = {}
     for length in lengths:
         number, axis = length.axes[0]
@@ -59,35 +62,35 @@ def names_of(lengths: Iterable[Any], tensors: Sequence[Any]) -> dict[str, Any]:
 
 
 def shapes_of(graph: Graph) -> tuple[tuple[Size, ...], ...]:
-    """The shapes of a graph's inputs, with their symbols."""
+    """Return the shapes of a graph's inputs, with symbols."""
     return tuple(value.shape or () for value in graph.inputs)
 
 
 def axes_of(formula: Size, graph: Graph) -> set[tuple[int, int]]:
-    """The axes of a graph's inputs, by the tensors' numbers, whose lengths stand in a formula."""
+    """Return the axes of a graph's inputs whose lengths a formula contains, as (input's number, axis)."""
     words = set(words_in(formula))
     shapes = enumerate(shapes_of(graph))
     return {(number, axis) for number, shape in shapes for axis, size in enumerate(shape) if words & {*words_in(size)}}
 
 
 def words_in(formula: Size) -> list[str]:
-    """The symbols in a formula, and the functions."""
+    """Return the symbols and functions in a formula."""
     return _WORD.findall(str(formula))
 
 
 def guard_on(guard: str, shapes: tuple[tuple[Size, ...], ...]) -> str | None:
-    """What torch.export assumed of the inputs' lengths, as a condition on their names.
+    """Convert one of torch.export's guards to a condition on named lengths.
 
     Args:
-        guard: Python as torch writes it: ``L['tensors'][0].size()[1] <= 64``.
-        shapes: of the inputs.
+        guard: a Python expression from torch: ``L['tensors'][0].size()[1] <= 64``.
+        shapes: the inputs' shapes.
 
     Returns:
-        the condition; ``unsaid(t)`` where it cannot be said; None if it says nothing of free lengths.
+        The condition; ``unsaid(t)`` if it has no Python form; None if it has no free lengths.
     """
     try:
-        condition = _said(parsed(guard), shapes)
-    except (_NoLength, SyntaxError):
+        condition = _converted(parsed(guard), shapes)
+    except (_NotConvertible, SyntaxError):
         names = sorted(
             {word for number, axis in _AXIS.findall(guard) for word in words_in(shapes[int(number)][int(axis)])}
         )
@@ -96,19 +99,19 @@ def guard_on(guard: str, shapes: tuple[tuple[Size, ...], ...]) -> str | None:
 
 
 UNSAID = "unsaid"
-"""Stands for a condition on lengths that has no Python."""
+"""The placeholder for a condition that has no Python form."""
 _AXIS = re.compile(r"\[(\d+)\]\.size\(\)\[(\d+)\]")
 
 
-class _NoLength(Exception):
+class _NotConvertible(Exception):
     pass
 
 
-def _said(node: syntax.Expr, shapes: tuple[tuple[Size, ...], ...]) -> syntax.Expr:
-    """The same with the length's name for ``L['tensors'][i].size()[k]``, and Python's functions for torch's."""
+def _converted(node: syntax.Expr, shapes: tuple[tuple[Size, ...], ...]) -> syntax.Expr:
+    """Replace ``L['tensors'][i].size()[k]`` by the length's name, and torch's functions by Python's."""
 
     def inside(part: syntax.Expr) -> syntax.Expr:
-        return _said(part, shapes)
+        return _converted(part, shapes)
 
     match node:
         case syntax.Subscript(
@@ -119,7 +122,7 @@ def _said(node: syntax.Expr, shapes: tuple[tuple[Size, ...], ...]) -> syntax.Exp
         case syntax.Call(func, arguments):
             return _function(dotted(func), tuple(map(inside, arguments)))
         case syntax.Subscript() | syntax.Name() | syntax.Attribute():
-            raise _NoLength
+            raise _NotConvertible
     return syntax.with_parts(node, inside)
 
 
@@ -133,7 +136,7 @@ def _function(name: str, arguments: tuple[syntax.Expr, ...]) -> syntax.Expr:
             return code("-(-number // 1)", number=number)
         case "torch.sym_float" | "float", (number,):
             return number
-    raise _NoLength
+    raise _NotConvertible
 
 
 _FUNCTIONS = {
@@ -141,7 +144,7 @@ _FUNCTIONS = {
     **dict.fromkeys(("min", "torch.sym_min"), "min"),
     **dict.fromkeys(("int", "torch.sym_int", "math.trunc"), "int"),
 }
-"""torch's in a guard → those that `port.nn.functional.expect` knows."""
+"""Functions in torch's guards → functions that `port.nn.functional.expect` supports."""
 
 
 def _axis_name(rank: int, axis: int) -> str:
@@ -157,10 +160,10 @@ def _free_name(wanted: str, taken: Iterable[str]) -> str:
 
 
 def evaluated(formula: Size, sizes: dict[str, int]) -> Any:
-    """What a formula of lengths, or a condition on them, is for numbers.
+    """Evaluate a formula of lengths, or a condition on them.
 
     Raises:
-        NameError: it holds a symbol that has no number, or a function that is not known.
+        NameError: the formula has a symbol without a value, or an unknown function.
     """
     return formula if isinstance(formula, int) else eval(_compiled(formula), dict(_ARITHMETIC), sizes)
 
@@ -187,7 +190,7 @@ _ARITHMETIC: dict[str, Any] = {
 
 @cache
 def same(one: Size, other: Size) -> bool:
-    """Whether two formulas are the same for all lengths: tried on random ones, large and of no common factor."""
+    """Whether two formulas are equal for all lengths, tested on eight random sets of lengths up to 4000."""
     return _samples(one, other) == _samples(other, one)
 
 
@@ -202,7 +205,7 @@ def _samples(formula: Size, other: Size) -> tuple[Any, ...]:
 
 
 def multiple_of(formula: Size, parts: Sequence[Size]) -> int | None:
-    """The whole number that a product of lengths is to be taken times to give a formula; None if there is none."""
+    """Return the integer k such that a formula equals k times the product of lengths; None if there is none."""
     product = "*".join(f"({part})" for part in parts)
     ours, theirs = _samples(formula, product), _samples(product, formula)
     if len(ours) != len(theirs) or any(isinstance(number, str) or not number for number in (*ours, *theirs)):

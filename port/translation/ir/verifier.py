@@ -1,4 +1,4 @@
-"""What holds of every graph: each value is made once, before it is read, and scopes close in the order they open."""
+"""Verify graphs: each value is defined once and before it is read, and scopes are properly nested."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 
 
 class BrokenGraph(AssertionError):
-    """A graph that a pass has left broken: a fault of the translator's."""
+    """An inconsistent graph: a bug in a pass."""
 
 
 def verify_graph(graph: Graph) -> None:
-    """See that a captured run is whole.
+    """Verify a captured graph.
 
     Args:
-        graph: of one mode.
+        graph: the graph of one mode.
 
     Raises:
-        BrokenGraph: a value that is read before it is made, or made twice; a scope that is left and was not entered;
-            a result whose length is no formula of the inputs'.
+        BrokenGraph: a value is read before its definition, or defined twice; a scope is left that was not entered
+            last, or never left; a loop's carry changes its shape or dtype.
     """
     _Verifier({*graph.inputs, *graph.held, *graph.constants}).check(graph.steps, graph.written.values())
 
 
 def verify_lowered(lowered: LoweredGraph) -> None:
-    """See that a lowered run is whole, and that its layouts have the ranks of their values.
+    """Verify a lowered graph, and that each layout has its value's rank.
 
     Args:
-        lowered: of one mode.
+        lowered: the lowered graph of one mode.
 
     Raises:
-        BrokenGraph: as of `verify_graph`; an array whose layout has another rank, or that has none.
+        BrokenGraph: see `verify_graph`; or a layout's rank differs from its value's.
     """
     known = {value.name for value in (*lowered.graph.inputs, *lowered.graph.held, *lowered.graph.constants)}
     # A size is a formula of the inputs' lengths, written where it is used.
@@ -146,7 +146,7 @@ def _named(step: Step) -> str:
 
 
 def _scope(step: ScopeEnter | ScopeExit | FunctionEnter | FunctionExit) -> Any:
-    """What a mark enters or leaves: a module's path, or a function."""
+    """Return what a mark enters or leaves: a module's key, or a function."""
     return step.key if isinstance(step, ScopeEnter | ScopeExit) else step.function
 
 

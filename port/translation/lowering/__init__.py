@@ -1,1 +1,1 @@
-"""From ATen operators to JAX expressions, each array in a layout of its own."""
+"""Lower ATen operators to JAX expressions; each array has its own layout."""

@@ -1,8 +1,8 @@
-"""Views in several instances of a class, or in several calls of a function: their axes are grouped alike.
+"""Group the axes of a view alike in all instances of a class, and in all calls of a function.
 
-Where a length is 1 in one instance, or two are equal by chance, its axes alone can be grouped otherwise:
-``x.reshape(B, H // p, p, W // p, p, C)`` of one window leaves the height as it is. The code is the same, and so is the
-grouping that holds for all of them, if there is one.
+A length of 1, or two lengths that are equal by chance, allow another grouping in one instance: with a single window,
+``x.reshape(B, H // p, p, W // p, p, C)`` leaves the height unchanged. Since all instances share one source, a grouping
+that holds for all of them is preferred.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.ir.reshape_axes import AxisGroup, groups, holds
 
 Shapes = tuple[tuple[Size, ...], tuple[Size, ...]]
-"""Of what is viewed, and of the view."""
+"""The shape of the viewed tensor, and that of the view."""
 
 
 class AlikeViews:
     """Groups the axes of views.
 
     Args:
-        graph: in which they are.
+        graph: the graph that contains the views.
     """
 
     def __init__(self, graph: Graph) -> None:
         self._alike: dict[Value, list[Shapes]] = {}
         self._known: dict[tuple[Shapes, ...], list[AxisGroup] | None] = {}
         found: dict[Any, dict[Value, Shapes]] = defaultdict(dict)
-        _take(graph.steps, None, found)
+        _collect(graph.steps, None, found)
         for views in found.values():
             self._alike |= {key: list(dict.fromkeys(views.values())) for key in views}
 
     def groups(self, value: Value, view: Value) -> list[AxisGroup] | None:
-        """The smallest groups of axes, from the left; None where symbols hide them.
+        """Return the smallest groups of axes, from the left; None if symbolic lengths leave them open.
 
         Args:
-            value: that is viewed.
-            view: of it.
+            value: the viewed tensor.
+            view: the view.
         """
         own = (value.shape or ()), (view.shape or ())
         alike = [shapes for shapes in self._alike.get(view, ()) if tuple(map(len, shapes)) == tuple(map(len, own))]
@@ -52,14 +52,14 @@ class AlikeViews:
 
 
 def _common(alike: list[Shapes]) -> list[AxisGroup] | None:
-    """The smallest groups that hold for several views of other shapes; None where there are none."""
+    """Return the smallest groups that hold for views of several shapes; None if there are none."""
     candidates = [groups(*shapes) for shapes in alike] if len(alike) > 1 else []
     common = [found for found in candidates if found and all(holds(found, *shapes) for shapes in alike)]
     return max(common, key=len, default=None)
 
 
-def _take(steps: Iterable[Step], around: Any, found: dict[Any, dict[Value, Shapes]]) -> None:
-    """Note down what may be views, by the code that they stand in."""
+def _collect(steps: Iterable[Step], around: Any, found: dict[Any, dict[Value, Shapes]]) -> None:
+    """Collect possible views, keyed by the line of code and the enclosing class or function."""
     inside, calls = [around], [Counter[Any]()]
     for step in steps:
         match step:
@@ -73,7 +73,7 @@ def _take(steps: Iterable[Step], around: Any, found: dict[Any, dict[Value, Shape
                 inside.pop()
                 calls.pop()
             case Loop():
-                _take(step.steps, inside[-1], found)
+                _collect(step.steps, inside[-1], found)
             case Operation(arguments=arguments, results=(view,)) if view.shape is not None and _is_view(step):
                 where = inside[-1], step.place
                 calls[-1][where] += 1
@@ -83,5 +83,5 @@ def _take(steps: Iterable[Step], around: Any, found: dict[Any, dict[Value, Shape
 
 
 def _is_view(step: Operation) -> bool:
-    """Whether an operator is a view; which of them it is depends on how an array lies in torch."""
+    """Whether an operator is a view or a reshape; torch chooses between them by the tensor's strides."""
     return meaning_of(step.operator.rpartition(".")[0]) in ("aten.view", "aten.reshape")

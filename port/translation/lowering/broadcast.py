@@ -1,4 +1,4 @@
-"""Operands of different layouts and ranks, brought to one that they broadcast in."""
+"""Bring operands of different layouts and ranks to a common layout in which they broadcast."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 
 
 def together(stage: LoweringContext, operands: list[Value]) -> tuple[Layout, list[syntax.Expr], Value]:
-    """A layout for what the operands broadcast to, each of them as an expression that fits it, and whose layout it is.
+    """Choose the common layout of the operands of a broadcast.
 
-    Sources that may lie as they like follow those that may not; of these the first of the highest rank leads.
+    Operands with a free layout follow those with a fixed one; among these, the first of the highest rank leads.
+
+    Returns:
+        The layout, the operands' expressions in it, and the leading operand, whose layout it is.
     """
     leader = leading(stage, operands)
     layout = stage.layout(leader)
@@ -28,7 +31,7 @@ def together(stage: LoweringContext, operands: list[Value]) -> tuple[Layout, lis
 
 
 def leading(stage: LoweringContext, operands: list[Value]) -> Value:
-    """The operand that the others follow."""
+    """Return the operand whose layout the others follow."""
     rank = max(value.rank for value in operands)
     highest = [value for value in operands if value.rank == rank]
 
@@ -41,7 +44,7 @@ def leading(stage: LoweringContext, operands: list[Value]) -> Value:
 
 
 def fitting(stage: LoweringContext, value: Value, layout: Layout) -> syntax.Expr:
-    """An operand such that it broadcasts against an array of this layout."""
+    """Return the expression of an operand that broadcasts against an array of the layout."""
     lacking = layout.rank - value.rank
     if value.rank == 0:
         return stage.need(value)
@@ -62,7 +65,7 @@ def fitting(stage: LoweringContext, value: Value, layout: Layout) -> syntax.Expr
 
 
 def _nearest(stage: LoweringContext, value: Value, wanted: Layout) -> Layout:
-    """The wanted layout, or the one there is if it differs in axes of length 1 alone and broadcasts as well."""
+    """Return the wanted layout, or the current one if they differ only in axes of length 1."""
     has = stage.layout(value)
     if (
         has.folded == wanted.folded
@@ -77,7 +80,7 @@ def _nearest(stage: LoweringContext, value: Value, wanted: Layout) -> Layout:
 
 
 def _shortened(index: tuple[slice | None, ...]) -> tuple[object, ...]:
-    """``[..., None]`` for ``[:, :, None]``."""
+    """Shorten ``[:, :, None]`` to ``[..., None]``."""
     if index[-1] is None and all(part is not None for part in index[:-1]) and len(index) > 1:
         return (..., None)
     return index

@@ -1,4 +1,4 @@
-"""What the rules of lowering read from, and write to."""
+"""The lowering context: the state that lowering rules read and write."""
 
 from __future__ import annotations
 
@@ -24,24 +24,28 @@ Back = Callable[[Layout], Layout | None]
 
 
 def same(layout: Layout) -> Layout | None:
+    """Return the layout: the `Back` of an operator whose result has its operand's layout."""
     return layout
 
 
 class LoweringContext:
-    """One way through a graph. Rules read from it and write to it.
+    """The state of lowering one graph.
+
+    A *source* is a value whose layout is free: an input, a parameter, the result of a permutation.
 
     Attributes:
-        preferred: name of a source → the layout that it was given.
-        follows: an array → the operand whose layout it has, and which layout that would need for one of the array's.
-        sources: what lies as its readers want it, unless it was given a layout.
-        through: a permuted array that is written nowhere → the same for what it is a permutation of.
+        preferred: name of a source → the layout that layout assignment chose.
+        follows: array → the operand whose layout propagates to it, and a function from a layout of the array to the
+            operand's.
+        sources: the values whose layout is free.
+        through: a permuted array that is an alias → its operand and a function of layouts, as in `follows`.
     """
 
     def __init__(self, graph: Graph, root: Any, preferred: Mapping[str, Layout], training: bool) -> None:
         self.graph, self.root, self.preferred, self.training = graph, root, preferred, training
-        self.scope = ""  # the path of the module whose code this is
+        self.scope = ""  # the path of the module whose method is being lowered
         self.read = {value for step in each_step(graph.steps) for value in read_by(step)} | set(graph.written.values())
-        # What becomes the lowered graph, field by field; its steps are called `lowered`.
+        # The fields of the lowered graph; its steps are called `lowered` here.
         self.lowered: list[LoweredStep] = []
         self.layouts: dict[Value, Layout] = {}
         self.folds: dict[str, Folded] = {}
@@ -58,9 +62,9 @@ class LoweringContext:
         self.through: dict[Value, tuple[Value, Back]] = {}
         self.sources: set[Value] = set()
         self.copies: dict[tuple[Value, Layout], Value] = {}
-        self.copies_outside: list[dict[tuple[Value, Layout], Value]] = []  # of the functions that are entered
-        self.given_to: list[frozenset[Value]] = []  # what each of these is given
-        self.numbers = count()  # of the copies
+        self.copies_outside: list[dict[tuple[Value, Layout], Value]] = []  # one per function entered
+        self.function_arguments: list[frozenset[Value]] = []  # one per function entered
+        self.numbers = count()  # numbers the copies
         self.literals: dict[Value, syntax.Expr] = {}
         self.place: SourceLocation | None = None
         self.cut = read_past_no_grad(graph)
@@ -73,7 +77,7 @@ class LoweringContext:
         }
 
     def graph_lowered(self) -> LoweredGraph:
-        """What the rules have told, as the lowered graph."""
+        """Return the lowered graph."""
         return LoweredGraph(
             self.graph,
             tuple(self.lowered),
@@ -89,33 +93,33 @@ class LoweringContext:
             self.returned,
         )
 
-    # %% What rules ask
+    # %% Queries
 
     def owner(self, path: str) -> str | None:
-        """The layer kept whole that holds a parameter; None if that is a module of the user's own."""
+        """Return the path of the leaf layer that holds a parameter; None if a module of the user holds it."""
         parts = path.split(".")
         owners = (".".join(parts[:length]) for length in range(len(parts)))
         return next((owner for owner in owners if owner in self.layers), None)
 
     def layout(self, value: Value) -> Layout:
-        """The layout of an array."""
+        """Return an array's layout."""
         return self.layouts[value]
 
     def is_argument(self, value: Value) -> bool:
-        """Whether the function of the original's whose code this is has an array as an argument."""
-        return bool(self.given_to) and value in self.given_to[-1]
+        """Whether an array is an argument of the original's function that is being lowered."""
+        return bool(self.function_arguments) and value in self.function_arguments[-1]
 
-    def given(self, value: Value) -> Layout | None:
-        """The layout that a source was given; None if it was given none."""
+    def chosen_layout(self, value: Value) -> Layout | None:
+        """Return the layout that was chosen for a source; None if there is none."""
         layout = self.preferred.get(value.name)
         return layout if layout is not None and layout.rank == value.rank else None
 
     def ref(self, value: Any) -> Any:
-        """The expression for a value in the layout that it has; numbers and trees as they are."""
+        """Return the expression for a value in its current layout; trees are mapped, numbers stay."""
         return mapped(value, self._ref)
 
     def need(self, value: Value, layout: Layout | None = None) -> syntax.Expr:
-        """The expression for an array in a layout; by default torch's own."""
+        """Return the expression for an array in a layout, by default torch's; transpose it if needed."""
         layout = torchs(value.rank) if layout is None else layout
         has = self.layout(value)
         if has == layout:
@@ -123,11 +127,11 @@ class LoweringContext:
         return self._ref(self._transposed(value, layout))
 
     def is_read(self, value: Value) -> bool:
-        """Whether any step takes a value."""
+        """Whether any step reads a value."""
         return value in self.read
 
     def extra(self, name: str, construction: syntax.Expr) -> str:
-        """An attribute that the module at hand has in JAX alone: its name, with a number where another has that."""
+        """Add an attribute to the current module that exists only in JAX; return its name, numbered if taken."""
         known = self.extras.setdefault(self.scope, {})
         wanted, number = name, 2
         while name in known and known[name] != construction:
@@ -136,18 +140,18 @@ class LoweringContext:
         return name
 
     def source_of(self, value: Value) -> Value | None:
-        """The source whose layout an array follows, if it is free to lie otherwise."""
+        """Return the source whose layout an array follows; None if that layout is not free."""
         while value in self.follows:
             value = self.follows[value][0]
         return value if value in self.sources else None
 
     def constant(self, value: Value) -> Any:
-        """The tensor of numbers that a value is, maybe under another name; None if it is none."""
+        """Return the constant tensor that a value is, also through aliases; None if it is not constant."""
         expression = self._ref(value)
         named = ((self.literals.get(constant), tensor) for constant, tensor in self.graph.constants.items())
         return next((tensor for literal, tensor in named if literal is expression), None)
 
-    # %% What rules tell
+    # %% Results
 
     def give(
         self,
@@ -159,9 +163,15 @@ class LoweringContext:
         back: Back | None = None,
         path: str | None = None,
     ) -> None:
-        """A result, its layout, the operand whose layout it has because it has it, and the layer that gives it.
+        """Assign a result.
 
-        ``back`` says which layout the operand would have to have for one of the result; by default the same.
+        Args:
+            value: the result.
+            expression: its expression.
+            layout: its layout; by default torch's.
+            follows: the operand whose layout propagates to the result.
+            back: maps a layout of the result to the layout that the operand would need; by default the same.
+            path: the layer that computes the result, if one does.
         """
         self.layouts[value] = torchs(value.rank) if layout is None else layout
         if follows is not None:
@@ -176,7 +186,7 @@ class LoweringContext:
         follows: Value | None = None,
         back: Back | None = None,
     ) -> None:
-        """The results of an expression that gives a tuple."""
+        """Assign the results of an expression that returns a tuple."""
         if len(values) == 1:
             only = syntax.Subscript(expression, syntax.Const(0))
             self.give(values[0], only, layouts[0], follows=follows, back=back)
@@ -190,7 +200,7 @@ class LoweringContext:
     def give_tree(
         self, tree: Any, expression: syntax.Expr, layouts: dict[Value, Layout], follows: Value | None, path: str
     ) -> None:
-        """What a layer gives: one array, or a tree of them."""
+        """Assign a layer's result: one array, or a tree of arrays."""
         if isinstance(tree, Value):
             self.give(tree, expression, layouts[tree], follows=follows, path=path)
             return
@@ -198,7 +208,7 @@ class LoweringContext:
         self._append(Assignment(tree, expression, several=True, place=self.place, path=path))
 
     def alias(self, value: Value, of: Value, layout: Layout, *, source: bool = False, back: Back | None = None) -> None:
-        """A result that is the same array under another name; a ``source`` may also be given a layout of its own."""
+        """Make a result an alias of an array; with ``source``, layout assignment may also choose its layout."""
         self.layouts[value] = layout
         self.literals[value] = self._ref(of)
         if source:
@@ -208,14 +218,14 @@ class LoweringContext:
             self.follows[value] = (of, back or same)
 
     def permute(self, value: Value, of: syntax.Expr, before: Layout, layout: Layout) -> None:
-        """A permutation that is written where the original has it, as the result was given a layout."""
+        """Emit a permutation where the original has it, because a layout was chosen for its result."""
         self.give(value, transposed(of, moved(before, layout)), layout)
 
     def suggest(self, value: Value, layout: Layout) -> None:
-        """A layout that a source might well have, whoever reads it."""
+        """Record a layout preference of a source; only a dry run uses it."""
 
-    def settle(self, value: Value) -> None:
-        """See that a value has a name of its own: it is given to a module that cannot reach what it is read from."""
+    def materialise(self, value: Value) -> None:
+        """Materialise a value as a local: a module that gets it as an argument cannot reach its attribute."""
         if value.shape is None or isinstance(self._ref(value), syntax.Use):
             return
         copy = Value(f"{value.name}_held", value.shape, value.dtype)
@@ -224,12 +234,12 @@ class LoweringContext:
         self.literals[value] = ref(copy)
 
     def result(self, value: Value) -> Any:
-        """What the whole module gives: in torch's order of axes, or with the channels last."""
+        """Return the expression of a result of the root module, in torch's layout or channels last."""
         if value.shape is None:
             return self._ref(value)
         layout = replace(self.layout(value), folded=None)
         orders = (torchs(value.rank), channels_last(value.rank, 1)) if value.rank > 2 else (torchs(value.rank),)
-        # One array may be given as two tensors, of which one is a permutation of the other.
+        # The original may return one array as two tensors, one a permutation of the other.
         for wanted in (layout, *orders):
             if wanted in orders:
                 expression = self.need(value, wanted)
@@ -238,25 +248,24 @@ class LoweringContext:
         return expression
 
     def write(self, path: str, value: Value) -> None:
-        """The new value of a buffer, or of a parameter: it is written where it is made."""
+        """Write the new value of a buffer or a parameter."""
         held = next(held for held, name in self.graph.held.items() if name == path)
         if self._ref(value) is self.literals.get(value) and not isinstance(self._ref(value), syntax.Use):
-            return  # it was read and left as it is
+            return  # its value did not change
         written = self.need(value, self.layout(held))
         if self.owner(path) is not None:
-            written = code(
-                "jax.lax.stop_gradient(x)", x=written
-            )  # the layer reads it behind this, and torch had cut it
+            # The layer reads it afterwards, and in torch it carries no gradient.
+            written = code("jax.lax.stop_gradient(x)", x=written)
         self.written[path] = written
         self.homes[path] = self.literals[held]
 
     def note(self, *ids: str) -> None:
-        """Differences that a reader should know of, met here."""
+        """Record the ids of semantic differences that apply at the current location."""
         for name in ids:
             self.notes.setdefault(name, []).append(self.place)
 
     def refuse(self, what: str, why: str, results: tuple[Value, ...]) -> None:
-        """Something that cannot be said in JAX: the place is marked in the source."""
+        """Mark the current location as unsupported in the source."""
         self.unwritten.append(Unsupported(what, why, self.place))
         expression = code(f"{UNWRITTEN}(what)", what=what)
         for value in results:
@@ -264,24 +273,24 @@ class LoweringContext:
                 self.layouts[value] = torchs(value.rank)
         self._append(Assignment(results, expression, several=len(results) > 1, place=self.place))
 
-    def enter_function(self, given: Iterable[Value] = ()) -> None:
-        """What is copied into other layouts outside a function is nothing that it is given.
+    def enter_function(self, arguments: Iterable[Value] = ()) -> None:
+        """Enter a function; transposed copies made outside it are not visible inside.
 
         Args:
-            given: the arrays that a function of the original's is given.
+            arguments: the arrays among the function's arguments.
         """
         self.copies_outside.append(self.copies)
-        self.given_to.append(frozenset(given))
+        self.function_arguments.append(frozenset(arguments))
         self.copies = {}
 
     def leave_function(self) -> None:
-        """Nor does it give what it has copied."""
+        """Leave a function; transposed copies made inside it are not visible outside."""
         self.copies = self.copies_outside.pop()
-        self.given_to.pop()
+        self.function_arguments.pop()
 
     @contextmanager
     def within(self) -> Iterator[list[LoweredStep]]:
-        """Within it, steps go into a list of their own; what they make besides results is not there behind it."""
+        """Collect steps in a separate list; transposed copies and aliases made inside are dropped afterwards."""
         before = self.lowered, dict(self.copies), dict(self.literals)
         self.lowered = []
         try:

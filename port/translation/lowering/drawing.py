@@ -1,4 +1,4 @@
-"""What an operator draws at random, as source: a key of the module's ``rngs``, or a dropout that becomes its layer."""
+"""Lower random draws: a key of the module's ``rngs``, or a dropout layer that the module gets as an attribute."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def drawn(
     stage: LoweringContext, draws: Draws, variables: dict[str, Any], expression: syntax.Expr, layout: Layout
 ) -> tuple[syntax.Expr, syntax.Expr]:
-    """An expression that draws, and what it draws with; the layout of what is drawn is noted."""
+    """Return an expression that draws, and the expression of its key or dropout layer; record the draw's layout."""
     match draws:
         case Key():
             stage.draws.append(layout)
@@ -28,25 +28,25 @@ def drawn(
             if rate < 1:
                 stage.draws.append(layout)
             name = stage.extra("dropout", code("nnx.Dropout(rate, rngs=rngs)", rate=rate))
-            # In evaluation torch drops only where it is told to do so whatever the mode.
-            expression = expression if stage.training else syntax.transformed(expression, _always)
+            # A dropout in the evaluation graph is one with training=True fixed, independent of the mode.
+            expression = expression if stage.training else syntax.transformed(expression, _not_deterministic)
             return expression, held(stage.scope, name)
 
 
 def unread_draw(stage: LoweringContext, operation: Operation) -> None:
-    """Note that the original draws here what nothing reads: the written module does not."""
+    """Record a draw of the original that nothing reads; the generated module does not draw it."""
     stage.draws.append(None)
 
 
-_ALWAYS = syntax.Keyword("deterministic", syntax.Const(False))
+_NOT_DETERMINISTIC = syntax.Keyword("deterministic", syntax.Const(False))
 
 
-def _always(node: syntax.Node) -> syntax.Node:
-    """``dropout`` told to drop in evaluation too: where it is called, and where it is handed on."""
+def _not_deterministic(node: syntax.Node) -> syntax.Node:
+    """Add ``deterministic=False`` to a dropout, where it is called and where it is passed as an argument."""
     match node:
         case syntax.Call(syntax.Hole(Dropout.name), keywords=keywords):
-            return replace(node, keywords=(*keywords, _ALWAYS))
+            return replace(node, keywords=(*keywords, _NOT_DETERMINISTIC))
         case syntax.Keyword(name, syntax.Hole(Dropout.name) as dropout):
-            call = syntax.Call(dropout, (syntax.Name("weights"),), (_ALWAYS,))
+            call = syntax.Call(dropout, (syntax.Name("weights"),), (_NOT_DETERMINISTIC,))
             return syntax.Keyword(name, syntax.Lambda(("weights",), call))
     return node

@@ -1,13 +1,13 @@
-"""Layout assignment: inputs, parameters, permutations and what loops carry get the order that saves transposes.
+"""Layout assignment: choose layouts for inputs, parameters, permutations and loop carries that save transposes.
 
-An analysis: the rules of lowering say of each step which layout its results have and what it needs transposed; what is
-needed in another layout asks the source whose layout it follows. A source is given the layout that it is asked for if
-that costs less: first, fewer operators that cannot be said; then, fewer elements to move, in both modes together and at
-the example's lengths; then, fewer transposes. Each decision costs strictly less than what was before it, so that there
-is an end; then no source that is asked for another layout would cost less in it.
+A dry run of the lowering rules finds, for each step, the layouts of its results and the operands that it needs in
+another layout. Such a need is a request to the source whose layout the operand follows. A request is granted if it
+lowers the cost, which is compared in this order: unsupported operators, elements moved (both modes together, at the
+example's lengths), transposes. Every decision strictly lowers the cost, so the search ends, at a local optimum with
+respect to single requests.
 
-At last, calls of one class are given their arguments in one order where that takes no more transposes, and moves no
-more than twice the arguments that come in another: a class for each order would have to be written.
+At the end, calls of one class get their arguments in one layout, if that takes no more transposes and moves at most
+twice the elements of the arguments that differ: otherwise each layout would need its own class.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from port.translation.ir.graph import Graph, Value
 from port.translation.ir.layout import Layout, torchs
 from port.translation.ir.layout_decisions import LayoutDecision, Layouts
 from port.translation.ir.source_location import SourceLocation
-from port.translation.lowering.trial import Ask, State, Trial, Went
+from port.translation.lowering.trial import Ask, State, StepNeeds, Trial
 from port.translation.lowering.unlike_calls import unlike, unlike_results
 
 Cost = tuple[int, int, int]
-"""Operators that cannot be said, elements moved, and transposes."""
+"""Unsupported operators, elements moved, transposes."""
 
 
 def analyse(graphs: Mapping[bool, Graph], root: Any, example: Mapping[str, int] | None = None) -> Layouts:
-    """Find a layout for everything that is free to have one.
+    """Choose a layout for every value whose layout is free.
 
     Args:
-        graphs: of `port.translation.frontend.export`, by whether they are of training.
+        graphs: the graphs from `port.translation.frontend.export`, keyed by whether the mode is training.
         root: the torch module that was captured.
-        example: the free lengths in the example inputs, by their names.
+        example: the free lengths in the example inputs, by name.
     """
     search = _Search(graphs, root, example or {})
     while search.sweep():
@@ -48,15 +48,15 @@ def analyse(graphs: Mapping[bool, Graph], root: Any, example: Mapping[str, int] 
 
 @dataclass
 class _Before:
-    """What a move has changed, as it was."""
+    """The state before a move, to undo it."""
 
     chosen: dict[str, Layout]
     states: dict[tuple[int, Value], State] = field(default_factory=dict)
-    went: dict[tuple[int, int], Went] = field(default_factory=dict)
+    needs: dict[tuple[int, int], StepNeeds] = field(default_factory=dict)
 
 
 class _Search:
-    """Layouts, what they cost, and moves from some to others that cost less."""
+    """The current layouts, their cost, and the moves that lower it."""
 
     def __init__(self, graphs: Mapping[bool, Graph], root: Any, example: Mapping[str, int]) -> None:
         self.chosen: dict[str, Layout] = {}
@@ -70,15 +70,15 @@ class _Search:
             self.makers.append({value: number for number, made in enumerate(trial.makes) for value in made})
             for value in [*trial.graph.inputs, *trial.graph.held, *self.makers[which]]:
                 self.named.setdefault(value.name, []).append((which, value))
-            for number, went in enumerate(trial.went):
-                self._count(which, number, went, 1)
+            for number, needs in enumerate(trial.needs):
+                self._count(which, number, needs, 1)
 
     @property
     def cost(self) -> Cost:
         return self.refused, self.elements, self.transposes
 
     def sweep(self) -> bool:
-        """Go through all that is asked for, once; whether anything was decided."""
+        """Try every request once; return whether any was granted."""
         decided = False
         for which, trial in enumerate(self.trials):
             for number in range(len(trial.steps)):
@@ -90,23 +90,23 @@ class _Search:
         return decided
 
     def unify(self) -> bool:
-        """Give sources the layouts that calls of one class want to have in common; whether anything was decided."""
+        """Try to give calls of one class common layouts; return whether anything changed."""
         decided = False
         for trial in self.trials:
             for asks in unlike_results(trial, either=True):
-                # That a method stays one, whatever its callers do with what it gives, is worth a transpose of each.
+                # One method for all callers is worth one transpose per caller.
                 sources = [next(trial.reached_by(ask), None) for ask in asks]
-                decided |= self._unified([each for each in sources if each is not None], allowed=len(asks))
+                decided |= self._try_unify([each for each in sources if each is not None], allowed=len(asks))
             for ask in unlike(trial, either=True):
-                decided |= any(self._unified([source]) for source in trial.reached_by(ask))
+                decided |= any(self._try_unify([source]) for source in trial.reached_by(ask))
         return decided
 
-    def _unified(self, asks: list[Ask], allowed: int = 0) -> bool:
-        """Give sources the layouts that they are asked for, if calls of one class are more alike then.
+    def _try_unify(self, asks: list[Ask], allowed: int = 0) -> bool:
+        """Grant requests together if calls of one class then differ less; return whether they were granted.
 
         Args:
-            asks: sources, and their layouts.
-            allowed: how many transposes it may cost.
+            asks: sources, and the layouts requested of them.
+            allowed: how many transposes this may add.
         """
         before, apart = self.cost, self._unlike()
         undo = [self._move(source.name, wanted, along=False) for source, wanted in asks]
@@ -114,14 +114,14 @@ class _Search:
         less = 2 * (apart - self._unlike()) - (self.cost[1] - before[1])
         if not is_dearer and (less > 0 or (less == 0 and self.cost[2] < before[2])):
             for (source, wanted), chosen in zip(asks, undo, strict=True):
-                self._decided(source, wanted, None, before, chosen)
+                self._record(source, wanted, None, before, chosen)
             return True
         for each in reversed(undo):
             self._undo(each)
         return False
 
     def _unlike(self) -> int:
-        """How many elements the arrays have that come in another order than in other calls of their class."""
+        """Count the elements of arrays whose layout differs from that in other calls of their class."""
         found = 0
         for trial in self.trials:
             asks = [*unlike(trial), *(ask for several in unlike_results(trial) for ask in several)]
@@ -129,25 +129,25 @@ class _Search:
         return found
 
     def _asks(self, which: int, number: int) -> Iterator[tuple[Ask, SourceLocation | None]]:
-        """What a step asks for and still has not, while decisions are taken."""
-        went = self.trials[which].went[number]
-        for ask in [*went.asks, *went.suggestions]:
-            now = self.trials[which].went[number]
+        """Yield a step's requests that are still open, while decisions are taken."""
+        needs = self.trials[which].needs[number]
+        for ask in [*needs.asks, *needs.suggestions]:
+            now = self.trials[which].needs[number]
             if ask in now.asks or ask in now.suggestions:
                 yield ask, now.asks.get(ask)
 
     def _decide(self, value: Value, layout: Layout, place: SourceLocation | None) -> bool:
-        """Give a source a layout if that costs less; alone, or with the sources that are then asked for another."""
+        """Grant a request if that lowers the cost, alone or together with the requests that follow from it."""
         before = self.cost
         for along in (False, True):
             undo = self._move(value.name, layout, along)
             if self.cost < before:
-                self._decided(value, layout, place, before, undo)
+                self._record(value, layout, place, before, undo)
                 return True
             self._undo(undo)
         return False
 
-    def _decided(self, value: Value, layout: Layout, place: SourceLocation | None, before: Cost, undo: _Before) -> None:
+    def _record(self, value: Value, layout: Layout, place: SourceLocation | None, before: Cost, undo: _Before) -> None:
         others = [name for name, now in self.chosen.items() if undo.chosen.get(name) != now and name != value.name]
         saves, elements = before[2] - self.cost[2], before[1] - self.cost[1]
         self.decisions.append(LayoutDecision(value, layout, place, saves, elements))
@@ -156,7 +156,7 @@ class _Search:
         ]
 
     def _move(self, name: str, layout: Layout, along: bool) -> _Before:
-        """Give a source a layout; ``along`` gives those as well what they ask for that are asked because of it."""
+        """Set a source's layout; with ``along``, also grant the requests that follow from it."""
         before = _Before(dict(self.chosen))
         waiting, moved = [(name, layout)], set()
         while waiting:
@@ -171,14 +171,14 @@ class _Search:
         return before
 
     def _spread(self, name: str, before: _Before) -> list[tuple[str, Layout]]:
-        """Go through the steps again that see a source's layout; what sources are newly asked for."""
+        """Rerun the steps that depend on a source's layout; return the new requests to other sources."""
         new: list[tuple[str, Layout]] = []
         for which, value in self.named[name]:
             trial, maker = self.trials[which], self.makers[which].get(value)
             waiting: list[int] = [] if maker is None else [maker]
             if maker is None:
                 before.states.setdefault((which, value), trial.state(value))
-                trial.layouts[value] = trial.given(value) or torchs(value.rank)
+                trial.layouts[value] = trial.chosen_layout(value) or torchs(value.rank)
                 waiting = sorted(trial.readers.get(value, ()))
             done = -1
             while waiting:
@@ -190,12 +190,12 @@ class _Search:
                 sources = {made: trial.source_of(made) for made in states}
                 for made, state in states.items():
                     before.states.setdefault((which, made), state)
-                old = trial.went[number]
-                before.went.setdefault((which, number), old)
+                old = trial.needs[number]
+                before.needs.setdefault((which, number), old)
                 self._count(which, number, old, -1)
-                went = trial.went[number] = trial.go(number)
-                self._count(which, number, went, 1)
-                for ask in went.asks.keys() - old.asks.keys():
+                needs = trial.needs[number] = trial.rerun(number)
+                self._count(which, number, needs, 1)
+                for ask in needs.asks.keys() - old.asks.keys():
                     new += [(source.name, layout) for source, layout in trial.reached_by(ask)][:1]
                 for made, state in states.items():
                     if trial.state(made)[0] != state[0] or trial.source_of(made) is not sources[made]:
@@ -207,21 +207,21 @@ class _Search:
     def _undo(self, before: _Before) -> None:
         self.chosen.clear()
         self.chosen.update(before.chosen)
-        for (which, number), went in before.went.items():
-            self._count(which, number, self.trials[which].went[number], -1)
-            self.trials[which].went[number] = went
-            self._count(which, number, went, 1)
+        for (which, number), needs in before.needs.items():
+            self._count(which, number, self.trials[which].needs[number], -1)
+            self.trials[which].needs[number] = needs
+            self._count(which, number, needs, 1)
         for (which, value), state in before.states.items():
             self.trials[which].restore(value, state)
 
-    def _count(self, which: int, number: int, went: Went, sign: int) -> None:
-        """Add what a step needs to the cost, or take it away; what several need in one layout is transposed once."""
+    def _count(self, which: int, number: int, needs: StepNeeds, sign: int) -> None:
+        """Add a step's needs to the cost, or subtract them; an array needed twice in one layout is transposed once."""
         trial, weight = self.trials[which], self.trials[which].weight(number)
-        self.refused += sign * went.refused
-        self.elements += sign * weight * sum(went.moved.values())
-        for value, layout in went.asks:
+        self.refused += sign * needs.refused
+        self.elements += sign * weight * sum(needs.moved.values())
+        for value, layout in needs.asks:
             key = (which, value, layout, number if weight > 1 else -1)
             self.asked[key] += sign
-            if self.asked[key] == (sign > 0):  # the first that needs it, or the last that did
+            if self.asked[key] == (sign > 0):  # the first step that needs it, or the last one
                 self.transposes += sign
-                self.elements += sign * weight * (0 if (value, layout) in went.turned else trial.elements(value))
+                self.elements += sign * weight * (0 if (value, layout) in needs.turned else trial.elements(value))

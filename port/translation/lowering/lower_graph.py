@@ -1,4 +1,4 @@
-"""A captured run carried over to JAX: every tensor's axes have their order, every operator its expression for it."""
+"""Lower a captured graph to JAX expressions, each array in its layout."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from port.translation.lowering.rules.parameters import lower_held
 
 
 def lower_graph(graph: Graph, root: Any, layouts: Layouts, *, training: bool) -> LoweredGraph:
-    """Carry a run over to JAX.
+    """Lower a graph to JAX.
 
     Args:
-        graph: of `port.translation.frontend.export`.
+        graph: the graph from `port.translation.frontend.export`.
         root: the torch module that was captured.
-        layouts: of `port.translation.lowering.layout_assignment.analyse`.
+        layouts: the layouts from `port.translation.lowering.layout_assignment.analyse`.
         training: the mode.
     """
     stage = LoweringContext(graph, root, layouts.chosen, training)
@@ -38,10 +38,10 @@ def lower_graph(graph: Graph, root: Any, layouts: Layouts, *, training: bool) ->
 
 
 def begin(stage: LoweringContext) -> None:
-    """The layouts of what is there before the first step."""
+    """Set the layouts of inputs, parameters, buffers and constants."""
     for value in stage.graph.inputs:
         stage.values[value.name] = value
-        stage.layouts[value] = stage.given(value) or torchs(value.rank)
+        stage.layouts[value] = stage.chosen_layout(value) or torchs(value.rank)
         stage.sources.add(value)
     for value, path in stage.graph.held.items():
         lower_held(stage, value, path)
@@ -50,7 +50,7 @@ def begin(stage: LoweringContext) -> None:
 
 
 def lower_step(stage: LoweringContext, step: Step, scopes: list[str]) -> None:
-    """Carry a step over; ``scopes`` are the paths of the modules that it stands in."""
+    """Lower a step; ``scopes`` are the paths of the enclosing modules."""
     match step:
         case Operation():
             stage.place = step.place
@@ -65,7 +65,7 @@ def lower_step(stage: LoweringContext, step: Step, scopes: list[str]) -> None:
             scopes.append(step.path)
             stage.scope = step.path
             for value in each_value(step.arguments):
-                stage.settle(value)
+                stage.materialise(value)
             stage.lowered.append(replace(step, arguments=mapped(with_known_origins(step).arguments, stage.ref)))
             if step.method != FORWARD:
                 stage.enter_function()

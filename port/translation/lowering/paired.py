@@ -1,4 +1,4 @@
-"""An operator that a pair speaks of, and its results as the pair's expression gives them."""
+"""Match an operator to its pair, and assign its results by the pair's expression."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NUMBERS = bool | int | float | complex | str | SourceFragment | None
 
 @dataclass(frozen=True)
 class Paired:
-    """An operator, the pair that speaks of it, and what the variables of the pair's expression are."""
+    """An operator, its pair, and the values of the variables in the pair's expression."""
 
     operation: Operation
     pair: OperatorPair
@@ -40,25 +40,25 @@ class Paired:
 
 
 def pair_of(operation: Operation) -> Paired:
-    """The pair that speaks of an operator.
+    """Return an operator with its pair.
 
     Raises:
-        NoPair: no pair speaks of it, or none with these arguments.
+        NoPair: no pair covers the operator, or none covers it with these arguments.
     """
-    given = {name: _stood_in(argument) for name, argument in operation.arguments.items()}
-    found = matching(operation.operator, given)
+    arguments = {name: _stand_in(argument) for name, argument in operation.arguments.items()}
+    found = matching(operation.operator, arguments)
     if found is None:
-        raise NoPair(f"no pair speaks of this operator with these arguments: {_told(operation.arguments)}")
+        raise NoPair(f"no pair covers this operator with these arguments: {_described(operation.arguments)}")
     pair, variables = found
-    return Paired(operation, pair, {name: _back(variable) for name, variable in variables.items()})
+    return Paired(operation, pair, {name: _original(variable) for name, variable in variables.items()})
 
 
 def is_registered(operation: Operation) -> bool:
-    """Whether a pair of the user's own speaks of an operator."""
+    """Whether a pair that the user registered covers an operator."""
     own = registered(OperatorPair)
     if operation.operator.rpartition(".")[0] not in {pair.aten for pair in own}:
         return False
-    found = matching(operation.operator, {name: _stood_in(given) for name, given in operation.arguments.items()})
+    found = matching(operation.operator, {name: _stand_in(argument) for name, argument in operation.arguments.items()})
     return found is not None and found[0] in own
 
 
@@ -72,19 +72,19 @@ def give(
     follows: Value | None = None,
     back: Back | None = None,
 ) -> None:
-    """The results of an operator, as its pair's expression gives them.
+    """Assign an operator's results by its pair's expression.
 
     Args:
-        stage: takes the results.
+        stage: the lowering context.
         paired: the operator.
-        variables: of the expression, as they are written: source in the place of tensors and lengths.
-        layouts: of the results.
+        variables: the values of the expression's variables, with source in place of tensors and lengths.
+        layouts: the results' layouts.
         template: the expression, if it is not the pair's ``jax``.
-        follows: the operand whose layout propagates.
-        back: which layout that operand would need for one of the result; by default the same.
+        follows: the operand whose layout propagates to the results.
+        back: maps a layout of the result to the layout that the operand would need; by default the same.
     """
     axes, results = paired.pair.axes, paired.operation.results
-    # How many parts there are is known, so that it is written as a number.
+    # The number of parts of a split is known; it is written as a number.
     order = layouts[0].order if isinstance(axes, Along) and axes.cuts else None
     holes: dict[str, Any] = {}
     known = {name: _known(name, variable, variables[name], holes, order) for name, variable in paired.variables.items()}
@@ -103,7 +103,7 @@ def give(
 
 
 def _known(name: str, variable: Any, filled: Any, holes: dict[str, Any], order: Order | None) -> Any:
-    """What a template may know of a variable; what is written for it goes into ``holes``."""
+    """Return what a template may know about a variable; put the variable's source into ``holes``."""
     if isinstance(filled, tuple | list):
         items = variable if isinstance(variable, tuple | list) else filled
         return tuple(
@@ -126,7 +126,7 @@ def _known(name: str, variable: Any, filled: Any, holes: dict[str, Any], order: 
 
 @dataclass(frozen=True)
 class TensorArgument:
-    """What a pair's condition may ask of an argument."""
+    """A tensor as a pair's condition sees it."""
 
     value: Value
 
@@ -144,12 +144,12 @@ class TensorArgument:
 
 
 class LengthArgument(str):
-    """A length that the inputs decide, as a pair's condition sees it: its formula."""
+    """A symbolic length as a pair's condition sees it: its formula."""
 
     value: Value
 
 
-def _stood_in(argument: Any) -> Any:
+def _stand_in(argument: Any) -> Any:
     match argument:
         case Value() if argument.shape is not None:
             return TensorArgument(argument)
@@ -158,32 +158,32 @@ def _stood_in(argument: Any) -> Any:
             length.value = argument
             return length
         case list():
-            return [_stood_in(item) for item in argument]
+            return [_stand_in(item) for item in argument]
         case tuple():
-            return tuple(_stood_in(item) for item in argument)
+            return tuple(_stand_in(item) for item in argument)
         case _:
             return argument
 
 
-def _back(variable: Any) -> Any:
+def _original(variable: Any) -> Any:
     match variable:
         case TensorArgument() | LengthArgument():
             return variable.value
         case list():
-            return [_back(item) for item in variable]
+            return [_original(item) for item in variable]
         case tuple():
-            return tuple(_back(item) for item in variable)
+            return tuple(_original(item) for item in variable)
         case _:
             return variable
 
 
 def in_torchs(stage: LoweringContext, variable: Any) -> Any:
-    """A variable as it is written, its tensors in torch's layout."""
+    """Return a variable's source, with its tensors in torch's layout."""
     return _written(variable, lambda value: stage.ref(value) if value.shape is None else stage.need(value))
 
 
-def as_they_are(stage: LoweringContext, variable: Any, fitting: dict[Value, Any]) -> Any:
-    """A variable as it is written, its tensors as given in ``fitting``, or else as they lie."""
+def in_own_layouts(stage: LoweringContext, variable: Any, fitting: dict[Value, Any]) -> Any:
+    """Return a variable's source, with its tensors from ``fitting``, or else in their own layouts."""
     return _written(variable, lambda value: fitting[value] if value in fitting else stage.ref(value))
 
 
@@ -200,7 +200,7 @@ def _written(variable: Any, of_value: Any) -> Any:
 
 
 def _source_of(constant: Any) -> Any:
-    """A constant of a graph's as JAX takes it: dtypes by their names."""
+    """Return a constant for JAX; torch's dtypes become jax.numpy's."""
     name = str(constant)
     if type(constant).__module__ == "torch" and name.startswith("torch."):
         return code(f"jnp.{jax_dtype(name.removeprefix('torch.'))}")
@@ -208,19 +208,19 @@ def _source_of(constant: Any) -> Any:
 
 
 def numpy_dtype(name: str) -> Any:
-    """numpy's dtype of a torch one; bfloat16 as jax has it."""
+    """Return the numpy dtype for a torch dtype's name; bfloat16 comes from ml_dtypes."""
     import ml_dtypes
 
     return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
 
 
 def jax_dtype(name: str) -> str:
-    """jax.numpy's name of a torch dtype."""
+    """Return jax.numpy's name for a torch dtype's name."""
     return {"bool": "bool_"}.get(name, name)
 
 
-def _told(arguments: dict[str, Any]) -> str:
-    """Arguments in words: ``self: float64 (2, 3), dim = 1``; those left out are not told."""
+def _described(arguments: dict[str, Any]) -> str:
+    """Describe arguments for a message, ``self: float64 (2, 3), dim = 1``; None is left out."""
 
     def shown(argument: Any) -> Any:
         match argument:

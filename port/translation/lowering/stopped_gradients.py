@@ -1,4 +1,4 @@
-"""Where gradients stop: what the original makes under ``torch.no_grad()``."""
+"""Find where gradients stop: values computed under ``torch.no_grad()``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from port.translation.ir.module_calls import ScopeExit
 
 
 def read_past_no_grad(graph: Graph) -> set[Value]:
-    """What is made without gradients and read by what has them."""
+    """Return the values computed under ``no_grad`` that a step outside it reads."""
     made: set[Value] = set()
     cut: set[Value] = set()
     for step in each_step(graph.steps):

@@ -1,7 +1,8 @@
-"""A pair's expression for the arguments at hand: what numbers alone say is worked out, and what is left is source.
+"""Specialise a pair's expression for its arguments, by partial evaluation.
 
-`specialised` evaluates the parts of a template that need no array: ``[*range(size, tensor.shape[dim], size)]`` is
-``[2, 4]``, ``value or 0`` is 0.5, ``input[*(slice(None),) * (dim % input.ndim), start:end]`` is ``input[:, 1:]``.
+`specialised` evaluates the parts of a template that need no array: ``[*range(size, tensor.shape[dim], size)]`` becomes
+``[2, 4]``, ``value or 0`` becomes 0.5, ``input[*(slice(None),) * (dim % input.ndim), start:end]`` becomes
+``input[:, 1:]``. The rest is emitted as source.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ _NO_NUMBER = (syntax.Attribute, syntax.Lambda)
 
 @dataclass(frozen=True)
 class Array:
-    """What is known of a variable that is an array.
+    """A variable that is an array.
 
     Attributes:
-        rank: how many axes it has.
-        shape: its lengths, where they are to be written as numbers; None for those that only the array says.
+        rank: its number of axes.
+        shape: its lengths, to emit as numbers; None for a length to read from the array.
     """
 
     rank: int
@@ -45,36 +46,36 @@ class Array:
 
 @dataclass(frozen=True)
 class Length:
-    """A variable that is a length which the inputs decide."""
+    """A variable that is a symbolic length."""
 
 
 @dataclass(frozen=True)
 class Other:
-    """A variable that is neither an array nor a number: a dtype."""
+    """A variable that is neither an array nor a number, such as a dtype."""
 
 
 @dataclass(frozen=True)
 class SourceFragment:
-    """A variable, or an item of one, that is source over the others: ``input.shape[1]``, ``*input.shape[:2]``.
+    """A variable, or an item of one, that is source in terms of the others: ``input.shape[1]``, ``*input.shape[:2]``.
 
     Attributes:
         text: the source.
-        said: for a length: as the original says it, which is written where the names in it are there.
-        key: tells such a length from others of one run.
+        named: for a length, the original's expression, which is emitted where its names are in scope.
+        key: identifies such a length within the run.
     """
 
     text: str
-    said: syntax.Expr | None = None
+    named: syntax.Expr | None = None
     key: str = ""
 
 
 def specialised(template: str, variables: Mapping[str, Any]) -> syntax.Expr:
-    """A template with its numbers worked out; what is left of its variables are holes.
+    """Evaluate the parts of a template that depend only on numbers; the remaining variables become holes.
 
     Args:
         template: an expression.
-        variables: `Array`, `Length`, `Other`, `SourceFragment`, a number, a string, None, or a tuple of such; the hole
-            of item ``k`` of a tuple is called ``name_k``.
+        variables: `Array`, `Length`, `Other`, `SourceFragment`, a number, a string, None, or a tuple of these; the
+            hole of item ``k`` of a tuple is called ``name_k``.
     """
     return syntax.transformed(_parsed(template, tuple(variables)), _Specialising(variables).of)
 
@@ -85,7 +86,7 @@ def _parsed(template: str, variables: tuple[str, ...]) -> syntax.Expr:
 
 
 class _Symbol:
-    """Stands for an array or a length while numbers are worked out: sums of lengths are source again."""
+    """A stand-in for an array or a length during evaluation; a sum of lengths is source again."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -100,36 +101,36 @@ class _Symbol:
 
     def _sum(self, left: Any, right: Any) -> _Symbol:
         if not all(end.is_length if isinstance(end, _Symbol) else isinstance(end, int) for end in (left, right)):
-            raise TypeError("no number")
+            raise TypeError("not a number")
         if any(isinstance(end, int) and end == 0 for end in (left, right)):
             return self
-        return _Symbol(syntax.BinOp(_said(left), "+", _said(right)), True)
+        return _Symbol(syntax.BinOp(_expression(left), "+", _expression(right)), True)
 
     def __eq__(self, other: object) -> bool:
-        raise TypeError("what it is equal to is not known yet")
+        raise TypeError("equality of a symbolic length is unknown")
 
     def __bool__(self) -> bool:
-        raise TypeError("whether it is zero is not known yet")
+        raise TypeError("truth of a symbolic length is unknown")
 
 
-def _said(thing: Any) -> syntax.Expr:
-    """The expression for something worked out.
+def _expression(thing: Any) -> syntax.Expr:
+    """Return the expression for an evaluated value.
 
     Raises:
-        TypeError: there is none.
+        TypeError: the value has no literal.
     """
     match thing:
         case _Symbol():
             return thing.node
         case list():
-            return syntax.List(tuple(map(_said, thing)))
+            return syntax.List(tuple(map(_expression, thing)))
         case tuple() | range():
-            return syntax.Tuple(tuple(map(_said, thing)))
+            return syntax.Tuple(tuple(map(_expression, thing)))
         case slice():
             ends = (thing.start, thing.stop, thing.step)
-            return syntax.Slice(*(None if end is None else _said(end) for end in ends))
+            return syntax.Slice(*(None if end is None else _expression(end) for end in ends))
         case int() if not isinstance(thing, bool):
-            return syntax.Const(thing)  # below zero, too: what is worked out of it is a number again
+            return syntax.Const(thing)  # also if negative, so that further evaluation sees a number
     return literal(thing)
 
 
@@ -140,7 +141,7 @@ class _Specialising:
         self.arrays: dict[str, Array] = {}
 
     def of(self, node: syntax.Node) -> syntax.Node:
-        """A node whose parts are special already."""
+        """Specialise a node whose parts are already specialised."""
         match node:
             case syntax.Hole(name) if name in self.variables:
                 return self._filling(name, self.variables[name])
@@ -163,11 +164,11 @@ class _Specialising:
             case syntax.List(items) | syntax.Tuple(items):
                 return replace(node, elts=_unstarred(items))
             case syntax.Call(args=arguments):
-                return self._worked_out(replace(node, args=_unstarred(arguments)))
+                return self._evaluated(replace(node, args=_unstarred(arguments)))
             case syntax.BinOp(syntax.Const() as left, "*", right) if left == syntax.Const(1):
-                return right  # a factor that is given as 1 is not written
+                return right  # a factor of 1 is omitted
             case syntax.Expr() if isinstance(node, _EVALUATED):
-                return self._worked_out(node)
+                return self._evaluated(node)
         return node
 
     def _filling(self, name: str, variable: Any) -> syntax.Expr:
@@ -178,15 +179,15 @@ class _Specialising:
                 if isinstance(variable, Array):
                     self.arrays[name] = variable
                 return known
-            case SourceFragment(text, said, key):
+            case SourceFragment(text, named, key):
                 made = _parsed(f"({text},)", tuple(self.variables))
                 assert isinstance(made, syntax.Tuple)
-                return made.elts[0] if said is None else syntax.SaidLength(said, made.elts[0], key)
+                return made.elts[0] if named is None else syntax.SaidLength(named, made.elts[0], key)
             case tuple() | list():
                 return syntax.Tuple(tuple(self._filling(f"{name}_{k}", item) for k, item in enumerate(variable)))
-        return _said(variable)
+        return _expression(variable)
 
-    def _worked_out(self, node: syntax.Expr) -> syntax.Expr:
+    def _evaluated(self, node: syntax.Expr) -> syntax.Expr:
         nodes = list(syntax.walk(node))
         bound = {n.id for c in nodes if isinstance(c, syntax.Comprehension) for n in _names(c.target)}
         if any(isinstance(inner, _NO_NUMBER) for inner in nodes) or any(
@@ -207,8 +208,10 @@ class _Specialising:
 
         tree = syntax.transformed(node, named)
         try:
-            return _said(eval(syntax.compiled(tree), {"__builtins__": {}, **_BUILTINS, **self.symbols, **numbers}))
-        except Exception:  # it needs what only the arrays have
+            return _expression(
+                eval(syntax.compiled(tree), {"__builtins__": {}, **_BUILTINS, **self.symbols, **numbers})
+            )
+        except Exception:  # it depends on an array
             return node
 
 
@@ -221,7 +224,7 @@ def _end(end: syntax.Expr | None) -> syntax.Expr | None:
 
 
 def _unstarred(items: tuple[syntax.Expr, ...]) -> tuple[syntax.Expr, ...]:
-    """``a, b, c`` for ``a, *(b, c)``."""
+    """Flatten ``a, *(b, c)`` to ``a, b, c``."""
     made: list[syntax.Expr] = []
     for item in items:
         match item:

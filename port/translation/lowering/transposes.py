@@ -1,4 +1,4 @@
-"""Transposes, as a person would write them."""
+"""Emit transposes with the most specific jax.numpy function."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from port.translation.ir.layout import Layout, moved
 
 
 def brought(expression: syntax.Expr, has: Layout, layout: Layout) -> syntax.Expr:
-    """An array brought from one layout to another.
+    """Bring an array from one layout to another.
 
     Raises:
-        NoPair: the other one has a flattened axis in an order that this one has not.
+        NoPair: the target layout has a fold that the array does not have.
     """
     had = has
     if has.folded is not None and has.folded != layout.folded:
-        # Take the block apart, put it into torch's order, and flatten it again.
+        # Unflatten the axis, put its parts into torch's order, and flatten it again.
         block, axis = has.folded, has.axis(has.folded.axis)
         n = has.rank
         parts = tuple(block.shape[part] for part in block.order)
@@ -35,12 +35,12 @@ def brought(expression: syntax.Expr, has: Layout, layout: Layout) -> syntax.Expr
     if has.order != layout.order:
         expression = transposed(expression, moved(has, layout))
     if layout.folded is not None and layout.folded != had.folded:
-        raise NoPair("a flattened axis cannot be brought into another order of its elements here")
+        raise NoPair("the elements of a flattened axis cannot be reordered here")
     return expression
 
 
 def transposed(expression: syntax.Expr, axes: tuple[int, ...]) -> syntax.Expr:
-    """The transpose that a person would write for an order of axes."""
+    """Return the first that fits of ``matrix_transpose``, ``swapaxes``, ``moveaxis`` and ``transpose``."""
     changed = [k for k, axis in enumerate(axes) if k != axis]
     n = len(axes)
     if len(changed) == 2:

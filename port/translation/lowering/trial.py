@@ -17,19 +17,19 @@ from port.translation.lowering.context import Back, LoweringContext, same
 from port.translation.lowering.lower_graph import begin, lower_step
 
 Ask = tuple[Value, Layout]
-"""An array, and a layout that it has not and that a reader needs."""
+"""A request: an array, and a layout other than its own that a reader needs."""
 
 
 @dataclass
-class Went:
-    """What a step needs with the layouts that there are.
+class StepNeeds:
+    """A step's needs under the current layouts.
 
     Attributes:
-        asks: what it has to transpose → where it stands.
-        suggestions: layouts that sources might well have.
-        turned: those of ``asks`` that a product of matrices needs, which takes a matrix either way.
-        moved: the permutations that are written where the original has them → how many elements they move.
-        refused: how many operators cannot be said so.
+        asks: the arrays that it has to transpose → the source location.
+        suggestions: layout preferences of sources.
+        turned: those of ``asks`` that are free: a matrix product takes either order of a matrix's axes.
+        moved: the permutations emitted where the original has them → the number of elements that they move.
+        refused: the number of unsupported operators.
     """
 
     asks: dict[Ask, SourceLocation | None] = field(default_factory=dict)
@@ -40,17 +40,17 @@ class Went:
 
 
 State = tuple[Layout | None, tuple[Value, Back] | None, bool]
-"""Of a value: its layout, what it follows, and whether it is a source."""
+"""A value's layout, the operand that it follows, and whether it is a source."""
 
 
 class Trial(LoweringContext):
-    """The rules of lowering, asked for layouts.
+    """A lowering context that records layouts and emits nothing.
 
     Attributes:
-        steps: those that have a say in layouts, and whose results are read.
-        went: what each of them needs.
-        readers: a value → the numbers of the steps that read it.
-        makes: the values that each step makes.
+        steps: the steps that affect layouts and whose results are read.
+        needs: the needs of each step.
+        readers: value → the numbers of the steps that read it.
+        makes: the values that each step defines.
     """
 
     def __init__(
@@ -64,16 +64,16 @@ class Trial(LoweringContext):
         for number, step in enumerate(self.steps):
             for value in _read(step, graph):
                 self.readers.setdefault(value, []).append(number)
-        self.now = Went()
-        self.copied: dict[Value, Value] = {}  # an array under another name → the one that it is
+        self.now = StepNeeds()
+        self.copied: dict[Value, Value] = {}  # alias → the array
         begin(self)
         for value in graph.constants:
             self.literals[value] = ref(value)
-        self.went = [self.go(number) for number in range(len(self.steps))]
+        self.needs = [self.rerun(number) for number in range(len(self.steps))]
 
-    def go(self, number: int) -> Went:
-        """Go through a step with the layouts that there are; its results get theirs."""
-        self.now, self.step = Went(), self.steps[number]
+    def rerun(self, number: int) -> StepNeeds:
+        """Rerun a step under the current layouts; set its results' layouts."""
+        self.now, self.step = StepNeeds(), self.steps[number]
         for value in self.makes[number]:
             self.follows.pop(value, None)
             self.sources.discard(value)
@@ -98,7 +98,7 @@ class Trial(LoweringContext):
         (self.sources.add if source else self.sources.discard)(value)
 
     def elements(self, value: Value) -> int:
-        """How many elements an array has at the example's lengths; a length that those do not say counts as one."""
+        """Return an array's number of elements at the example's lengths; unknown lengths count as one."""
         count = 1
         for size in value.shape or ():
             try:
@@ -108,14 +108,14 @@ class Trial(LoweringContext):
         return count
 
     def weight(self, number: int) -> int:
-        """How often a step is carried out."""
+        """Return how often a step runs."""
         step = self.steps[number]
         if not isinstance(step, Loop):
             return 1
         return self.elements(Value("", (step.length,), "size"))
 
     def reached_by(self, ask: Ask) -> Iterator[Ask]:
-        """The sources that would give an array the layout that it is asked for, and which layout each would need."""
+        """Yield the sources that could satisfy a request, each with the layout that it would need."""
         value, wanted = ask
         while True:
             if self.is_free(value) and wanted.folded is None and wanted.rank == value.rank:
@@ -127,10 +127,10 @@ class Trial(LoweringContext):
             value, wanted = before[0], layout
 
     def is_free(self, value: Value) -> bool:
-        """Whether a value may be given a layout, or was given one."""
+        """Whether a value's layout is free, or was chosen."""
         return value in self.sources or value.name in self.preferred
 
-    # %% Nothing is written
+    # %% Overrides that emit nothing
 
     def _ref(self, value: Value) -> Any:
         return self.literals.get(value) or ref(value)
@@ -140,7 +140,7 @@ class Trial(LoweringContext):
 
     def _transposed(self, value: Value, layout: Layout) -> Value:
         if layout.folded is not None and layout.folded != self.layout(value).folded:
-            raise NoPair("a flattened axis cannot be brought into another order of its elements here")
+            raise NoPair("the elements of a flattened axis cannot be reordered here")
         self.now.asks.setdefault((value, layout), self.place)
         if _is_product(self.step) and _turns_matrices(self.layout(value), layout):
             self.now.turned.add((value, layout))
@@ -165,7 +165,7 @@ class Trial(LoweringContext):
     def suggest(self, value: Value, layout: Layout) -> None:
         self.now.suggestions.append((value, layout))
 
-    def settle(self, value: Value) -> None:
+    def materialise(self, value: Value) -> None:
         pass
 
     def extra(self, name: str, construction: Any) -> str:
@@ -194,13 +194,13 @@ def _is_product(step: Step) -> bool:
 
 
 def _turns_matrices(before: Layout, after: Layout) -> bool:
-    """Whether an array is brought to another layout by a swap of its last two axes alone."""
+    """Whether two layouts differ only in a swap of the last two axes."""
     *rest, row, column = before.order if before.rank > 1 else (0, 0)
     return after.order == (*rest, column, row)
 
 
 def _live(graph: Graph) -> list[Step]:
-    """The steps that have a say in layouts: operators and layers, and what the whole module gives."""
+    """Return the steps that affect layouts: operators, layers, loops, and the root's results."""
     needed = set(graph.written.values())
     found: list[Step] = []
     for step in reversed(graph.steps):

@@ -1,4 +1,4 @@
-"""Arrays that come in another order than in other calls of the same class, function or method."""
+"""Find arrays whose layout differs from that in other calls of the same class, function or method."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from port.translation.lowering.trial import Ask, Trial
 
 
 def unlike(trial: Trial, *, either: bool = False) -> list[Ask]:
-    """Arguments that come in another order than in most calls of the class, or of the function; and that order.
+    """Return the arguments whose layout differs from the most common one in calls of the class or function.
 
     Args:
         trial: a dry run.
-        either: whether, of two orders in which as many come, each is one that the others may be given.
+        either: on a tie, whether to try each of the most common layouts, rather than one of them.
+
+    Returns:
+        The arguments, each with the most common layout.
     """
     calls: Calls = defaultdict(list)
     for step in each_step(trial.graph.steps):
@@ -31,14 +34,14 @@ def unlike(trial: Trial, *, either: bool = False) -> list[Ask]:
 
 
 def unlike_results(trial: Trial, *, either: bool = False) -> list[list[Ask]]:
-    """What methods other than ``forward`` give, where it comes in another order than most calls give it.
+    """Return the results of methods other than ``forward`` whose layout differs from the most common one.
 
     Args:
         trial: a dry run.
-        either: as of `unlike`.
+        either: see `unlike`.
 
     Returns:
-        For each method and each order, all that would have to come in it.
+        For each method and each candidate layout, the results that would have to change.
     """
     classes: dict[str, type] = {}
     calls: Calls = defaultdict(list)
@@ -53,11 +56,11 @@ def unlike_results(trial: Trial, *, either: bool = False) -> list[list[Ask]]:
 
 
 Calls = defaultdict[tuple[Any, str, int], list[Value]]
-"""What is called, a place among what it is given or gives, and a rank → the arrays there, of all calls."""
+"""The callee, an argument's name or a result's index, and a rank → the arrays there, over all calls."""
 
 
 def _in_other_orders(arrays: list[Value], trial: Trial, either: bool) -> Iterator[list[Ask]]:
-    """For each order that is as common as any: the arrays that come in another, and that order."""
+    """Yield, for each of the most common layouts, the arrays that have another, with that layout."""
     layouts = [replace(trial.layout(array), folded=None) for array in arrays]
     (_, most), *others = common = Counter(reversed(layouts)).most_common()
     if others:

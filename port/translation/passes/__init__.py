@@ -1,1 +1,1 @@
-"""From graph to graph, on torch's own terms."""
+"""Passes on captured graphs, before lowering: each takes a graph and returns a graph."""

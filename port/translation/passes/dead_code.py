@@ -1,4 +1,4 @@
-"""Operators whose results nobody reads are left out; of those that draw, it is remembered that the original draws."""
+"""Dead code elimination. A dead operator that draws random numbers leaves a mark, since the original still draws."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from port.translation.passes.stateful import draws
 
 
 def without_dead_code(steps: list[Step], ends: set[Value]) -> list[Step]:
-    """Without operators whose results nobody reads; calls and their ends stay.
+    """Remove operators whose results nothing reads; calls stay.
 
-    Where one of them draws random numbers, `UNREAD_DRAW` takes its place: it makes nothing, and what the original draws
-    behind it is not its first draw but its second.
+    A dead operator that draws random numbers is replaced by `UNREAD_DRAW`, which has no results: it keeps the count of
+    the original's draws right.
 
     Args:
-        steps: of a run, or of a loop's round.
-        ends: the values that are read behind the last of them.
+        steps: the steps of a run, or of a loop's iteration.
+        ends: the values that are read after the last step.
     """
     wanted = set(ends)
     kept: list[Step] = []
@@ -31,5 +31,5 @@ def without_dead_code(steps: list[Step], ends: set[Value]) -> list[Step]:
 
 
 def is_unread_draw(step: Step) -> bool:
-    """Whether the original draws random numbers here that nothing reads."""
+    """Whether a step marks a random draw of the original that nothing reads."""
     return isinstance(step, Operation) and step.operator == UNREAD_DRAW

@@ -1,4 +1,4 @@
-"""Functions of the original's dissolved: what they do stands where they are called."""
+"""Inline functions of the original into their callers."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from port.translation.passes.dead_code import without_dead_code
 
 
 def functions_of(graph: Graph) -> set[FunctionType]:
-    """The functions whose calls a run has marks of."""
+    """Return the functions whose calls a run marks."""
     return {step.function for step in each_step(graph.steps) if isinstance(step, FunctionEnter)}
 
 
 def without_functions(graph: Graph, which: Collection[FunctionType] | None = None) -> Graph:
-    """A run without the marks of functions, and without what only those have read.
+    """Inline functions: remove the marks of their calls, and the steps that only computed their arguments.
 
     Args:
-        graph: stays as it is; it is given back where it has none of these marks.
-        which: the functions; by default all.
+        graph: the graph; returned unchanged if it has no such marks.
+        which: the functions to inline; by default all.
     """
     gone = functions_of(graph) if which is None else functions_of(graph) & {*which}
     if not gone:
@@ -33,20 +33,20 @@ def without_functions(graph: Graph, which: Collection[FunctionType] | None = Non
 
 
 def with_same_functions(graphs: Mapping[bool, Graph]) -> dict[bool, Graph]:
-    """Both runs without functions that one of them has dissolved, as a loop there made it: both are written as one."""
+    """Inline in all modes the functions that rerolling has inlined in one, since the modes share a source."""
     found = {training: functions_of(graph) for training, graph in graphs.items()}
     gone: set[FunctionType] = set()
     for mode, graph in graphs.items():
         others = set[FunctionType]().union(*(found[other] for other in graphs if other != mode)) - found[mode]
-        gone |= {function for function in others if _is_dissolved_in(graph, function)}
+        gone |= {function for function in others if _is_inlined_in(graph, function)}
     if not gone:
         return dict(graphs)
     same = set.intersection(*found.values()) - gone
     return {training: without_functions(graph, found[training] - same) for training, graph in graphs.items()}
 
 
-def _is_dissolved_in(graph: Graph, function: FunctionType) -> bool:
-    """Whether a run does what stands in a function's own lines."""
+def _is_inlined_in(graph: Graph, function: FunctionType) -> bool:
+    """Whether a run has steps that come from a function's own lines."""
     try:
         lines, first = getsourcelines(function)
     except (OSError, TypeError):

@@ -1,7 +1,7 @@
-"""One graph for all lengths from graphs at several: a formula of lengths stands where their numbers differ.
+"""Merge graphs captured at several lengths into one: numbers that differ become formulas of the lengths.
 
-torch.export fixes a length that the code makes a Python number of (``F.avg_pool2d(x, x.shape[3])``). Captured at three
-lengths, such code gives three graphs that are the same but for numbers, and the numbers say how they follow.
+torch.export fixes a length that the code converts to a Python number (``F.avg_pool2d(x, x.shape[3])``). Captures at
+three lengths give three graphs that differ only in numbers, from which the formulas are inferred.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from port.translation.ir.number import KnownNumber, Path, agreed
 from port.translation.passes.dissolve_functions import without_functions
 
 _STRIDES = (1, 2, 4, 8, 16, 32, 64, 3, 5, 6, 7, 9, 10, 12, 14, 20, 24, 28)
-"""By which a length is divided, as strides and windows do, in the order in which they are tried."""
+"""The divisors that are tried, in this order: those of strides and windows."""
 
 
 def generalised(graphs: Sequence[Graph], names: dict[str, tuple[int, ...]]) -> Graph | None:
-    """The graph of which all are instances; None where they differ in more than numbers that follow from lengths.
+    """Return the common graph; None if the graphs differ in more than numbers that follow from the lengths.
 
     Args:
-        graphs: of the same module in the same mode, at lengths of their own.
-        names: of the lengths that differ → their numbers, one a graph.
+        graphs: graphs of one module in one mode, captured at different lengths.
+        names: name of a length → its values, one per graph.
     """
     for several in (graphs, list(map(without_functions, graphs))):
         try:
@@ -66,7 +66,7 @@ class _Generalising:
                 raise _Different
             constants[self._value(several)] = tensors[0]
         for several in self._zipped([graph.steps for graph in self.graphs]):
-            step = self._step(several)  # behind the lengths that it takes
+            step = self._step(several)  # this appends the lengths that it reads, so they come first
             self.steps.append(step)
         if len({tuple(graph.written) for graph in self.graphs}) > 1:
             raise _Different
@@ -115,7 +115,7 @@ class _Generalising:
         inside = self._made([_inside(loop) for loop in several])
         steps = tuple(self._step(steps) for steps in self._zipped([loop.steps for loop in several]))
         after = self._tree([[each.next for each in loop.carried] for loop in several])
-        given = self._tree([[each.inside for each in loop.stacked] for loop in several])
+        outputs = self._tree([[each.inside for each in loop.stacked] for loop in several])
         results = self._made([loop.results for loop in several])
         count = len(first)
         return replace(
@@ -123,7 +123,7 @@ class _Generalising:
             length=self._size([loop.length for loop in several]),
             carried=tuple(map(Carried, first, inside, after, results)),
             sliced=tuple(map(_sliced, several[0].sliced, whole, inside[count:])),
-            stacked=tuple(map(_stacked, several[0].stacked, given, results[count:])),
+            stacked=tuple(map(_stacked, several[0].stacked, outputs, results[count:])),
             steps=steps,
         )
 
@@ -132,7 +132,7 @@ class _Generalising:
             raise _Different
 
     def _made(self, trees: Sequence[Any]) -> Any:
-        """A step's results: values that are met for the first time."""
+        """Merge a step's results, which are new values."""
         match trees[0]:
             case Value():
                 return self._value(tuple(trees))
@@ -178,7 +178,7 @@ class _Generalising:
         return trees[0]
 
     def _number(self, numbers: Sequence[Any]) -> Any:
-        """A number among an operator's arguments: the same in all, or a length."""
+        """Merge a number among an operator's arguments: the same in all graphs, or a length."""
         if any(type(number) is not int for number in numbers):
             raise _Different
         size = self._size(numbers)
@@ -196,7 +196,7 @@ class _Generalising:
         return self._of_symbols([str(size) for size in sizes])
 
     def _of_symbols(self, formulas: Sequence[str]) -> str:
-        """Formulas of other, free lengths that are the same but for their numbers."""
+        """Merge formulas of other symbolic lengths that differ only in their numbers."""
         parts = [re.split(r"(\d+)", re.sub(r"[A-Za-z_]\w*", lambda word: f"<{word[0]}>", text)) for text in formulas]
         made = ""
         for several in self._zipped(parts):
@@ -209,7 +209,7 @@ class _Generalising:
         return re.sub("[<>]", "", made)
 
     def _formula(self, numbers: tuple[int, ...]) -> str:
-        """What gives these numbers: a length divided and shifted, as windows do, or a product of two such."""
+        """Find the formula for numbers: a shifted and divided length, as of a window, or a product of two formulas."""
         if numbers not in self.formulas:
             found = _divided(numbers, self.lengths) or self._product(numbers)
             if found is None:
@@ -242,10 +242,10 @@ class _Generalising:
 
 
 def _divided(numbers: tuple[int, ...], lengths: dict[str, tuple[int, ...]]) -> str | None:
-    """A length plus a number, divided by another one; the smallest numbers that fit all."""
+    """Find (length + shift) // stride, with the smallest shift and stride that fit all numbers."""
     for stride in _STRIDES:
         for name, sizes in lengths.items():
-            # Each of the lengths leaves a range of shifts: what is in all of them fits.
+            # Each number allows a range of shifts; a shift in their intersection fits.
             lowest = max(number * stride - size for number, size in zip(numbers, sizes, strict=True))
             highest = min(number * stride - size + stride - 1 for number, size in zip(numbers, sizes, strict=True))
             if lowest > highest:
@@ -261,7 +261,7 @@ def _numbers(several: Sequence[Any]) -> dict[Path, KnownNumber]:
 
 
 def _inside(loop: Loop) -> list[Value]:
-    """What a round is given."""
+    """Return the values that an iteration receives."""
     return [*(each.inside for each in loop.carried), *(each.inside for each in loop.sliced)]
 
 

@@ -1,4 +1,4 @@
-"""Operators that give what they take, as options that are turned off leave them: ``x + 0``, ``x * 1.0``, a pad of 0."""
+"""Remove operators without effect, which disabled options leave behind: ``x + 0``, ``x * 1.0``, a pad of 0."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _NEUTRAL = {
     "aten.div.Tensor": 1,
     "aten.div.Scalar": 1,
 }
-"""Operator → the number that changes nothing."""
+"""Operator → its neutral operand."""
 _PADS = ("aten.pad.default", "aten.constant_pad_nd.default")
-"""Operators that change nothing where every width is 0."""
+"""Operators without effect if every width is 0."""
 _OPTIONS = frozenset((*_NEUTRAL, *_PADS))
 
 
 def without_identities(graph: Graph) -> Graph:
-    """A run without operators that give the tensor that they take, of the same dtype; what read them reads that tensor.
+    """Remove operators whose result equals their operand, with the same dtype.
 
-    A sum with zero stays where it is of floats: it makes 0.0 of -0.0. So does what stands under ``torch.no_grad()``,
-    for it stops gradients; and a line of the source that another module, or another call, carries out with another
-    number: that is an option of one class, and its instances are to be written as one.
+    Three kinds stay: the addition of zero to floats, which turns -0.0 into 0.0; operators under ``torch.no_grad()``,
+    which stop gradients; and operators whose source line runs with another number in another module or call, because
+    the number is then an option of a class whose instances share one source.
     """
     held = {*graph.held, *graph.constants}
     operations = [step for step in each_step(graph.steps) if isinstance(step, Operation)]
@@ -54,7 +54,7 @@ def without_identities(graph: Graph) -> Graph:
 
 
 def _line(operation: Operation) -> tuple[Any, ...]:
-    """The operator and its line of the source; of one without a line, itself."""
+    """Return a key for the operator and its source line; a unique one if the line is unknown."""
     return (operation.operator, operation.place) if operation.place is not None else (id(operation),)
 
 
@@ -73,7 +73,7 @@ def _kept(steps: tuple[Step, ...], same: dict[Value, Value], left_out: set[int])
 
 
 def _identity(operation: Operation) -> Value | None:
-    """The tensor that an operator takes and gives; None if it gives another."""
+    """Return the operand that an operator's result equals; None if there is none."""
     taken, number = operation.arguments.get("self"), operation.arguments.get("other")
     if operation.detached or operation.operator not in _OPTIONS or not isinstance(taken, Value):
         return None

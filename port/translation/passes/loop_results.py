@@ -1,4 +1,4 @@
-"""What leaves a loop: what the last round hands on, and what all rounds give, as one tensor."""
+"""Results of a rerolled loop: the final carries, and the stacked outputs of all iterations."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from port.translation.passes.loop_rounds import Made, Round
 
 
 class Leaving:
-    """Follows the values of the rounds into the steps behind the loop.
+    """Rewrites the steps after a loop to read the loop's results instead of the values of unrolled iterations.
 
     Attributes:
-        stacked: what the loop has to give of all rounds.
-        behind: steps that take that apart.
+        stacked: the stacked outputs that the loop needs.
+        behind: steps after the loop that take single iterations out of them.
     """
 
     def __init__(self, made: Round, reverse: bool) -> None:
@@ -30,11 +30,11 @@ class Leaving:
         self.stacked: list[Stacked] = []
         self.behind: list[Step] = []
         self.handed_on = {after for _, after in made.carried}
-        self.taken_apart: set[Made] = set()  # what is read of single rounds
+        self.taken_apart: set[Made] = set()  # results that are read for single iterations
         self.lasts: dict[Made, Value] = {}
         self.lists: dict[Made, Value] = {}
         self.parts: dict[Value, Value] = {}
-        self.same: dict[Value, Value] = {}  # what a stack gave → what the loop gives
+        self.same: dict[Value, Value] = {}  # the original's stack → the loop's stacked output
         self.rows = _rows(made)
         self.unsqueezed = {
             step.results[0]: (step.arguments["self"], step.arguments["dim"] % step.results[0].rank)
@@ -43,23 +43,23 @@ class Leaving:
         }
 
     def followed(self, steps: list[Step]) -> list[Step]:
-        """The steps behind the loop, reading what it leaves in the place of what the rounds made."""
+        """Rewrite the steps after the loop to read the loop's results."""
         joined = [made for step in steps for made in self._joined(step)]
         for step in joined:
             for value in read_by(step):
                 number, *place = self.made.produced.get(value, (self.made.count, 0, 0))
                 if number < self.made.count - 1:
                     self.taken_apart.add((place[0], place[1]))
-        assert not any(isinstance(step, Loop) for step in joined), "loops are rolled up from the first to the last"
+        assert not any(isinstance(step, Loop) for step in joined), "loops are rerolled from the first to the last"
         return [reading(step, self.left) for step in joined]
 
     def last(self, made: Made) -> Value:
-        """What the last round hands on."""
+        """Return the final value of a carry."""
         inside = self.made.inner[made]
         return self.lasts.setdefault(made, Value(f"{inside.name}_last", inside.shape, inside.dtype))
 
     def left(self, value: Value) -> Value:
-        """What a value of a round is behind the loop."""
+        """Return the value after the loop that equals a value of an unrolled iteration."""
         origin = self.made.produced.get(value)
         if origin is None:
             return self.same.get(value, value)
@@ -71,7 +71,7 @@ class Leaving:
         return self._part(value, made, number)
 
     def _part(self, value: Value, made: Made, number: int) -> Value:
-        """One round's, out of what all give."""
+        """Select one iteration from the stacked outputs."""
         if value not in self.parts:
             if made not in self.lists:
                 self.lists[made] = self._stack(self.made.inner[made], 0)
@@ -88,10 +88,10 @@ class Leaving:
         self.stacked.append(Stacked(inside, axis, whole))
         return whole
 
-    # %% What all rounds give, in one tensor
+    # %% Stacked outputs
 
     def _joined(self, step: Step) -> list[Step]:
-        """A stack or a concatenation of what all rounds give, as one tensor of the loop's; other steps as they are."""
+        """Replace a stack or concatenation of all iterations' results by a stacked output; other steps stay."""
         if not isinstance(step, Operation) or step.operator not in ("aten.stack.default", "aten.cat.default"):
             return [step]
         tensors: list[Value] = list(step.arguments["tensors"])
@@ -121,7 +121,7 @@ class Leaving:
         return [*steps, replace(step, operator="aten.cat.default", arguments={"tensors": parts, "dim": axis})]
 
     def _along(self, inside: Value, axis: int, steps: list[Step]) -> Value:
-        """What all rounds give, one behind the other along an axis that it has already."""
+        """Return all iterations' results concatenated along an existing axis."""
         assert inside.shape is not None
         without = self.unsqueezed.get(inside)
         if without is not None and without[1] == axis:
@@ -136,7 +136,7 @@ class Leaving:
         return whole
 
     def _row(self, tensors: list[Value]) -> tuple[int, Value, bool] | None:
-        """Where in a list one result of all rounds stands, in their order or backwards; and its name inside."""
+        """Find the results of all iterations in a list of tensors: start, value inside the loop, whether reversed."""
         count = self.made.count
         for inside, row in self.rows.items():
             for backwards in (False, True):
@@ -149,7 +149,7 @@ class Leaving:
 
 
 def _rows(made: Round) -> dict[Value, list[Value]]:
-    """What is made, and what is taken over, in all rounds: its name inside → the value of each of them."""
+    """Return, for each result and carry inside the loop, its values in all unrolled iterations."""
     by_place: dict[Made, list[Value]] = {}
     for value, (_, place, result) in made.produced.items():
         by_place.setdefault((place, result), []).append(value)

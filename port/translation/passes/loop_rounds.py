@@ -1,4 +1,4 @@
-"""Rounds of steps that look alike, as one round: where each of its operands comes from in every one of them."""
+"""Merge similar runs of steps into one loop iteration, by tracing where each operand comes from."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from port.translation.ir.number import agreed
 from port.translation.passes.single_slices import Element, element_of
 
 Origin = tuple[int, int, int]
-"""Of a value that a round makes: the round, the step in it, and which of the step's results it is."""
+"""Where an unrolled value is computed: the iteration, the step in it, and the index among the step's results."""
 
 Made = tuple[int, int]
-"""The same in any round."""
+"""The step in an iteration, and the index among its results."""
 
 
 class Unfit(Exception):
-    """Rounds that are no loop: an operand comes from somewhere else in each."""
+    """The runs are not iterations of a loop: an operand's source follows no pattern."""
 
 
 @dataclass(frozen=True)
 class Slices:
-    """The slices that the rounds take one after the other: where they begin, and whether they go backwards."""
+    """Consecutive slices of one tensor that the iterations read: the first index, and whether they go backwards."""
 
     whole: Value
     axis: int
@@ -35,7 +35,7 @@ class Slices:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Whole numbers that the rounds take: ``start``, ``start + step``, …"""
+    """Integers that the iterations read: ``start``, ``start + step``, and so on."""
 
     start: int
     step: int
@@ -43,17 +43,17 @@ class Numbers:
 
 @dataclass
 class Round:
-    """What all rounds do.
+    """One loop iteration, merged from all.
 
     Attributes:
-        count: of rounds.
-        steps: of one, with the values of the first round.
-        before: the steps that do the same in every round, and that slices are taken of.
-        carried: what the first round takes, and which result of the round before the others do → its name inside.
-        sliced: slices → their name inside.
-        numbers: the same of whole numbers.
-        inner: every result of a round → its name inside.
-        produced: every value of every round → where it is made.
+        count: the number of iterations.
+        steps: the steps of one iteration, with the values of the first.
+        before: loop-invariant steps whose results are sliced; they move before the loop.
+        carried: (initial value, result of the previous iteration) → the carry inside the loop.
+        sliced: slices → the value inside the loop.
+        numbers: integers → the value inside the loop.
+        inner: a result → the value inside the loop.
+        produced: every value of every unrolled iteration → where it is computed.
     """
 
     count: int
@@ -66,7 +66,7 @@ class Round:
     produced: dict[Value, Origin] = field(default_factory=dict)
 
 
-# Arguments that may be the number of the round: JAX takes an array there.
+# Arguments that may depend on the iteration's number: JAX accepts an array there.
 _NUMBERED = {
     ("aten.select.int", "index"),
     ("aten.select_scatter.default", "index"),
@@ -75,14 +75,14 @@ _NUMBERED = {
 
 
 def fitted(rounds: list[list[Step | None]], elements: dict[Value, Element]) -> Round:
-    """The round that several are.
+    """Merge similar runs of steps into one iteration.
 
     Args:
-        rounds: the steps of each; None for what the last one lacks.
-        elements: what is known of values made before.
+        rounds: the steps of each run; None for a step that the last one lacks.
+        elements: values from before that are known to be slices of a tensor.
 
     Raises:
-        Unfit: they are no loop.
+        Unfit: the runs are not iterations of a loop.
     """
     return _Fitting(rounds, elements).round()
 
@@ -91,10 +91,10 @@ class _Fitting:
     def __init__(self, rounds: list[list[Step | None]], elements: dict[Value, Element]) -> None:
         self.rounds, self.elements = rounds, elements
         self.made = Round(len(rounds))
-        self.varying: set[Value] = set()  # inside, what is another in every round
+        self.varying: set[Value] = set()  # values inside the loop that vary between iterations
         self.makers: dict[Value, Step] = {}
-        self.early: set[int] = set()  # ids of the steps that go before the loop
-        self.parts: dict[Value, Value] = {}  # a slice → the same with its axis
+        self.early: set[int] = set()  # ids of the steps that move before the loop
+        self.parts: dict[Value, Value] = {}  # a slice → the slice with its axis kept
         for number, steps in enumerate(rounds):
             for place, step in enumerate(steps):
                 for result, value in enumerate(_results(step)):
@@ -143,7 +143,7 @@ class _Fitting:
         raise Unfit
 
     def _slices(self, column: list[Any]) -> Value | None:
-        """What a step is inside, if it takes the next slice of one tensor in every round."""
+        """Return a step's value inside the loop, if it takes consecutive slices of one tensor; else None."""
         first = column[0]
         if not isinstance(first, Operation) or first.operator not in ("aten.select.int", "aten.slice.Tensor"):
             return None
@@ -236,7 +236,7 @@ class _Fitting:
         return self._slice(found)  # type: ignore[arg-type]
 
     def _slice(self, found: list[Element]) -> Value:
-        """Slices of one tensor, one after the other."""
+        """Return the value inside the loop for consecutive slices of one tensor."""
         first = found[0]
         step = _step([each.index for each in found])
         same = all((each.whole, each.axis, each.kept) == (first.whole, first.axis, first.kept) for each in found)
@@ -267,7 +267,7 @@ def _results(step: Step | None) -> list[Value]:
 
 
 def _step(numbers: list[int]) -> int | None:
-    """The step of numbers that go on evenly."""
+    """Return the difference of an arithmetic progression; None if the numbers are not one."""
     if len(numbers) < 2:
         return None
     step = numbers[1] - numbers[0]

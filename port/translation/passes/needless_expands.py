@@ -1,4 +1,4 @@
-"""Expands whose reader expands by itself are left out: ``x * y.expand_as(x)`` is ``x * y``."""
+"""Remove expands whose reader broadcasts anyway: ``x * y.expand_as(x)`` becomes ``x * y``."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _BROADCAST = frozenset(
         "where.self",
     )
 )
-"""Operators that take tensors of several shapes, each as often as the others ask for."""
+"""Operators that broadcast their operands."""
 
 
 def without_needless_expands(graph: Graph) -> Graph:
-    """A run in which these operators read what was expanded for them, where together they give the same shape."""
+    """Let broadcasting operators read the tensor before its expand, if the result's shape stays the same."""
     expanded = {
         step.results[0]: step.arguments["self"]
         for step in each_step(graph.steps)
@@ -31,7 +31,7 @@ def without_needless_expands(graph: Graph) -> Graph:
 
 
 def _is_plain(expand: Operation) -> bool:
-    """Whether its reader computes the same without it: a number alone has other types of results."""
+    """Whether the expand can be removed: not from a 0-d tensor, which has other type promotion."""
     return not expand.detached and bool(expand.arguments["self"].shape)
 
 
@@ -49,7 +49,7 @@ def _reading_less(steps: tuple[Step, ...], expanded: Mapping[Value, Value]) -> t
 
 
 def _needless(step: Operation, expanded: Mapping[Value, Value]) -> dict[Value, Value]:
-    """The expanded tensors that an operator reads → those before, if it gives the same of these: all, or one."""
+    """Return the expanded operands to replace → their tensors before: all of them, or one, or none."""
     read = [each for each in step.arguments.values() if isinstance(each, Value) and each.shape is not None]
     found = {each: expanded[each] for each in read if each in expanded}
     (result,) = step.results
@@ -61,7 +61,7 @@ def _needless(step: Operation, expanded: Mapping[Value, Value]) -> dict[Value, V
 
 
 def _broadcast(shapes: Iterable[tuple[Size, ...]]) -> tuple[Size, ...] | None:
-    """The shape that several make together; None where two lengths are not known to be the same."""
+    """Return the broadcast shape; None if two lengths are not known to be equal."""
     found: list[Size] = []
     for shape in shapes:
         for place, size in enumerate(reversed(shape)):

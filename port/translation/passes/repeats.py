@@ -1,4 +1,4 @@
-"""Where steps of a captured run repeat: how many make a round, and how many rounds there may be."""
+"""Find repetitions in a captured run: the steps per iteration, and the number of iterations."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from port.translation.ir.graph import LayerCall, Loop, Operation, Step, Value, e
 from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 
 FEWEST = 4
-"""Rounds that are written as a loop."""
+"""The fewest iterations that become a loop."""
 
-_NEAREST = 12  # returns of a step's kind that may be where the next round begins
+_NEAREST = 12  # the number of later steps of the same kind that are tried as the next iteration's start
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """Rounds of steps that look alike: ``steps[start : start + period]``, and so on.
+    """A repetition of similar steps: ``steps[start : start + period]``, and so on.
 
     Attributes:
-        rounds: the whole ones.
-        tail: of one round more, the steps that are there, by their places in the round: what nobody reads of the
-            last round is not captured.
+        start: the first step.
+        period: the number of steps in an iteration.
+        rounds: the number of complete iterations.
+        tail: the steps of one more, incomplete iteration, by their indices in it: unread results of the last iteration
+            are not captured.
     """
 
     start: int
@@ -37,11 +39,11 @@ class Repeat:
 
 
 class Repeats:
-    """The kinds of a run's steps, by which repeats are found.
+    """Finds repetitions by the kinds of steps.
 
     Args:
-        steps: of the run.
-        once: the steps that must stay as they are.
+        steps: the run's steps.
+        once: the indices of steps that no loop may contain.
     """
 
     def __init__(self, steps: list[Step], once: set[int]) -> None:
@@ -56,7 +58,7 @@ class Repeats:
             last[self.kinds[place]] = place
 
     def at(self, start: int) -> list[Repeat]:
-        """What repeats from a step on: first what covers the most steps, in the shortest rounds."""
+        """Return the repetitions that start at a step: the longest first, and of these the shortest period."""
         found = [repeat for period in self._periods(start) if (repeat := self._repeat(start, period)) is not None]
         return sorted(found, key=lambda repeat: (-repeat.end, repeat.period))
 
@@ -79,7 +81,7 @@ class Repeats:
         return Repeat(start, period, rounds, tail) if rounds + bool(tail) >= FEWEST else None
 
     def _is_whole(self, start: int, period: int) -> bool:
-        """Whether each call that begins in a round ends in it, and no other does."""
+        """Whether calls that begin in an iteration end in it, and vice versa."""
         depth = 0
         for place in range(start, start + period):
             depth += self.deeper[place]
@@ -98,7 +100,7 @@ class Repeats:
 
 
 def _kind(step: Step) -> Any:
-    """What steps of several rounds have in common."""
+    """Return a key that is equal for corresponding steps of iterations."""
     match step:
         case Operation():
             return step.operator, step.place, step.detached, _shapes(step.results)
@@ -117,7 +119,7 @@ def _kind(step: Step) -> Any:
 
 
 def _deeper(step: Step) -> int:
-    """How many calls more are open behind a step than before it."""
+    """Return the change in call depth at a step: 1, 0 or −1."""
     return isinstance(step, ScopeEnter | FunctionEnter) - isinstance(step, ScopeExit | FunctionExit)
 
 

@@ -1,4 +1,4 @@
-"""Loops that torch.export has unrolled, as loops again: ``for x_t in x.unbind(1): h = cell(x_t, h)``."""
+"""Reroll loops that torch.export has unrolled: ``for x_t in x.unbind(1): h = cell(x_t, h)``."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from port.translation.passes.stateful import is_stateful
 
 
 def rolled_loops(graph: Graph, *, training: bool) -> Graph:
-    """A run with its loops rolled up; the same run where there are none.
+    """Reroll a graph's loops; return the same graph if there are none.
 
-    A loop is rolled up where every round does the same to what the round before has left, to the next slices of
-    tensors, and to values from before the loop. Functions are dissolved where they stand in a loop's way.
+    A loop is rerolled if every iteration does the same with the result of the one before, the next slices of tensors,
+    and values from before the loop. Functions are inlined if that allows more loops.
 
     Args:
-        graph: of `port.translation.frontend.export`; it stays as it is.
+        graph: the graph from `port.translation.frontend.export`.
         training: its mode.
     """
     made, plain = _rolled(graph, training=training), without_functions(graph)
@@ -39,7 +39,7 @@ def rolled_loops(graph: Graph, *, training: bool) -> Graph:
 
 
 def _loops_in(graph: Graph) -> list[tuple[Any, int]]:
-    """The loops of a run: how many rounds each has, and how many operators and layers are in one."""
+    """Return each loop's number of iterations, and the number of operators and layers in one."""
     loops = [step for step in graph.steps if isinstance(step, Loop)]
     return [(loop.length, sum(isinstance(step, Operation | LayerCall) for step in loop.steps)) for loop in loops]
 
@@ -55,16 +55,19 @@ def _rolled(graph: Graph, *, training: bool) -> Graph:
 
 
 def stateful_loops(graph: Graph, which: Iterable[bool] = itertools.repeat(True)) -> Graph:
-    """A run with its loops told to take the module along from round to round: all, or some of them."""
-    told = iter(which)
+    """Mark a graph's loops as stateful, all or some of them: they then carry the module from iteration to iteration."""
+    flags = iter(which)
     steps = tuple(
-        replace(step, stateful=next(told) or step.stateful) if isinstance(step, Loop) else step for step in graph.steps
+        replace(step, stateful=next(flags) or step.stateful) if isinstance(step, Loop) else step for step in graph.steps
     )
     return replace(graph, steps=steps)
 
 
 def with_same_loops(graphs: dict[bool, Graph]) -> dict[bool, Graph]:
-    """Both runs with their loops told the same, where they have the same: both are then written as one."""
+    """Mark loops as stateful in all modes if they are in one, so that the modes share a source.
+
+    Graphs with different numbers of loops are returned unchanged.
+    """
     loops = [[step for step in graph.steps if isinstance(step, Loop)] for graph in graphs.values()]
     if len({len(found) for found in loops}) > 1:
         return graphs
@@ -73,7 +76,7 @@ def with_same_loops(graphs: dict[bool, Graph]) -> dict[bool, Graph]:
 
 
 class _Rolling:
-    """Goes through a run from its first step to its last."""
+    """Rerolls the loops of a run, from the first step to the last."""
 
     def __init__(self, training: bool, written: dict[str, Value]) -> None:
         self.training, self.written = training, written
@@ -91,7 +94,7 @@ class _Rolling:
         return without_dead_code(self.done + rest, set(self.written.values()))
 
     def _first(self, steps: list[Step]) -> tuple[list[Step], list[Step], list[Step]] | None:
-        """What is before the first loop, the loop with what belongs to it, and what is behind it."""
+        """Find the first loop: the steps before it, the loop with its auxiliary steps, and the steps after it."""
         once = {place for place, step in enumerate(steps) if getattr(step, "detached", False)}
         repeats = Repeats(steps, once)
         for start in range(len(steps)):
@@ -103,7 +106,7 @@ class _Rolling:
         return None
 
     def _loop(self, steps: list[Step], repeat: Repeat) -> tuple[list[Step], list[Step], list[Step]] | None:
-        # The first rounds may begin with nothing, where the others go on.
+        # The first iterations may lack the carry that later ones have: try again without them.
         while repeat.rounds + bool(repeat.tail) >= FEWEST:
             made = self._fitted(steps, repeat)
             if made is not None:
@@ -122,11 +125,11 @@ class _Rolling:
             return None
         calls = any(isinstance(step, LayerCall | ScopeEnter) for step in made.steps)
         if not made.carried and not (made.sliced and calls):
-            return None  # no round waits for another, and none does much
+            return None  # independent iterations without calls are not worth a loop
         return self._written(made, steps[repeat.end :])
 
     def _written(self, made: Round, rest: list[Step]) -> tuple[list[Step], list[Step]]:
-        """The loop with what is done before and behind it, and the steps that follow, reading what it leaves."""
+        """Return the loop with its auxiliary steps, and the steps after it, rewritten to read its results."""
         before: list[Step] = list(made.before)
         reverse = all(slices.backwards for slices in made.sliced) and bool(made.sliced) and not made.numbers
         sliced = [_sliced(slices, inside, made.count, reverse, before) for slices, inside in made.sliced.items()]
@@ -143,7 +146,7 @@ class _Rolling:
         ends = {each.next for each in carried} | {stacked.inside for stacked in leaving.stacked}
         body = without_dead_code(made.steps, ends)
         stateful = any(is_stateful(step, self.training) for step in body)
-        if not stateful:  # its rounds are not told apart: what they draw has no numbers
+        if not stateful:  # its iterations share one random state, so draws are not counted
             body = [step for step in body if not is_unread_draw(step)]
         known = rounds_said([getattr(step, "numbers", {}) for step in made.steps], made.count)
         length = made.count if known is None else with_origin(made.count, known.origin)
@@ -167,7 +170,7 @@ def _rounds(steps: list[Step], repeat: Repeat) -> list[list[Step | None]]:
 
 
 def _sliced(slices: Any, inside: Value, count: int, reverse: bool, before: list[Step]) -> Sliced:
-    """The slices of a loop; a tensor of which it takes a part, or that it goes through backwards, is made before."""
+    """Return a sliced tensor of the loop; a part or a reversal of a tensor is computed before the loop."""
     whole, axis = slices.whole, slices.axis
     start = slices.start - count + 1 if slices.backwards else slices.start
     shape = (*whole.shape[:axis], count, *whole.shape[axis + 1 :])
@@ -195,7 +198,7 @@ def _numbers(start: int, step: int, inside: Value, count: int, before: list[Step
 
 
 def _is_of_sizes(step: Step) -> bool:
-    """Arithmetic of lengths, which stands where they are used."""
+    """Whether a step is arithmetic of lengths, which is emitted where a length is used."""
     return (
         isinstance(step, Operation)
         and all(value.shape is None for value in step.results)

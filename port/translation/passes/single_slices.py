@@ -1,4 +1,4 @@
-"""Steps that take one slice of a tensor along an axis: a round of a loop over it reads the next."""
+"""Recognise steps that take a single slice of a tensor along an axis, as iterations of a loop do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from port.translation.ir.graph import Operation, Step, Value
 
 @dataclass(frozen=True)
 class Element:
-    """A tensor that is one slice of another: along which axis, and which one; with that axis, or without it."""
+    """A tensor that is one slice of another.
+
+    Attributes:
+        whole: the sliced tensor.
+        axis: the axis.
+        index: the index along it.
+        kept: whether the slice keeps the axis, with length 1.
+    """
 
     whole: Value
     axis: int
@@ -18,7 +25,7 @@ class Element:
 
 
 def element_of(step: Step | None) -> Element | None:
-    """What a step takes, if it is one slice along an axis."""
+    """Return the slice that a step takes; None for other steps."""
     match step:
         case Operation(operator="aten.select.int", arguments={"self": whole, "dim": int(dim), "index": int(index)}):
             axis = dim % whole.rank
@@ -34,7 +41,7 @@ def element_of(step: Step | None) -> Element | None:
 
 
 def elements_of(step: Step) -> dict[Value, Element]:
-    """Which of a step's results are slices of what it takes."""
+    """Return the results of a step that are single slices of its operand."""
     single = element_of(step)
     if single is not None:
         assert isinstance(step, Operation)

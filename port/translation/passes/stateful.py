@@ -1,4 +1,4 @@
-"""Steps that depend on more than their operands, or change more than their results."""
+"""Find stateful steps: those that draw random numbers or write to the module."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def is_stateful(step: Step, training: bool) -> bool:
     """Whether a step draws random numbers, or writes to the module.
 
     Args:
-        step: of a run.
+        step: a step of a run.
         training: the run's mode.
     """
     match step:
@@ -25,7 +25,7 @@ def is_stateful(step: Step, training: bool) -> bool:
 
 
 def draws(operation: Operation) -> bool:
-    """Whether an operator draws random numbers: torch tags those that do, also where their arguments turn it off."""
+    """Whether an operator draws random numbers, by torch's tag; some also have arguments that disable the draw."""
     import torch
 
     name, arguments = operation.operator, operation.arguments
@@ -42,7 +42,7 @@ def draws(operation: Operation) -> bool:
 
 
 def _has_state(layer: Any) -> bool:
-    """Whether a layer has buffers, which training may write to, or drops something."""
+    """Whether a layer has buffers, which training may write to, or dropout."""
     from torch import nn
 
     drops = (nn.modules.dropout._DropoutNd, nn.RReLU)

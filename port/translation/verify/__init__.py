@@ -1,4 +1,4 @@
-"""Both sides run in float64: outputs in evaluation and in training, gradients, and what a step leaves in buffers."""
+"""The proof: run both sides in float64, and compare outputs, gradients and buffers in evaluation and in training."""
 
 from port.judging import Compared
 from port.translation.verify.other_lengths import OriginalAndWritten

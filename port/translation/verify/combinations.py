@@ -1,4 +1,4 @@
-"""Combinations of arguments that no example call has: they are tried, and those that are not right are refused."""
+"""Try combinations of arguments that no example call has, and refuse those for which the sides differ."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     from port.translation.artifact.written_module import WrittenModule
 
 _MOST = 64
-"""Combinations that are tried."""
+"""The greatest number of combinations that are tried."""
 _NUMBERS = (lambda number: 10 * number + 1, lambda number: -number, lambda number: 0 * number)
-"""Other values of a number that is an argument: it may decide something where it is large, negative or nothing."""
+"""Other values to try for a numeric argument: large, negative and zero."""
 
 
 def refused_combinations(
     root: torch.nn.Module, cases: Sequence[WrittenModule], calls: Sequence[Given], *, check: bool
 ) -> tuple[Entangled, ...]:
-    """The arguments of which only some combinations are right.
+    """Return the arguments of which only some combinations are supported.
 
     Args:
-        root: the original.
-        cases: what was written, as each example call has it.
+        root: the original module.
+        cases: the generated module, once per example call.
         calls: the example calls.
-        check: whether combinations that no call has are tried: both sides run on them, in evaluation. Otherwise all
+        check: whether to try combinations that no call has, by running both sides in evaluation. Otherwise all of them
             are refused.
     """
     if len(calls) < 2:
@@ -52,9 +52,14 @@ def refused_combinations(
 
 @dataclass(frozen=True)
 class _Choice:
-    """What an argument is in some example calls: as the guard sees it, and itself."""
+    """An argument's value in some example calls.
 
-    told: syntax.Expr
+    Attributes:
+        seen: the value as the guard in the source sees it: a constant, a rank, or whether it is None.
+        value: the value itself.
+    """
+
+    seen: syntax.Expr
     value: Any
 
 
@@ -68,11 +73,11 @@ class _Combinations:
         self.asked: dict[str, syntax.Expr] = {}
         self.choices: dict[str, list[_Choice]] = {}
         for name in (name.lstrip("*") for name in cases[0].boundary.parameters):
-            self._look_at(name, [bound.arguments[name] for bound in self.bound])
+            self._collect(name, [bound.arguments[name] for bound in self.bound])
 
     @cached_property
     def sides(self) -> OriginalAndWritten:
-        """Both sides; made where something is tried."""
+        """Both sides, created when the first combination is tried."""
         return OriginalAndWritten(self.root, self.cases[0], *self.calls[0])
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
@@ -80,66 +85,67 @@ class _Combinations:
         bound.apply_defaults()
         return bound
 
-    def _look_at(self, name: str, values: list[Any]) -> None:
-        """Note what an argument is in the example calls, if that is not the same in all."""
+    def _collect(self, name: str, values: list[Any]) -> None:
+        """Collect an argument's values in the example calls, if they differ."""
         own: syntax.Expr = name_of(name)
         ranks = {value.ndim if isinstance(value, torch.Tensor) else None for value in values}
-        said = [_said(value) for value in values]
-        if all(value is not None for value in said):
-            asked, told = own, said
+        constants = [_as_constant(value) for value in values]
+        if all(value is not None for value in constants):
+            asked, seen = own, constants
         elif None not in ranks:
-            asked, told = code("p.ndim", p=own), [literal(value.ndim) for value in values]
+            asked, seen = code("p.ndim", p=own), [literal(value.ndim) for value in values]
         else:
-            asked, told = code("p is None", p=own), [literal(value is None) for value in values]
-        if len(set(told)) > 1:
+            asked, seen = code("p is None", p=own), [literal(value is None) for value in values]
+        if len(set(seen)) > 1:
             self.asked[name] = asked
             known: dict[Any, _Choice] = {}
-            for one, value in zip(told, values, strict=True):
+            for one, value in zip(seen, values, strict=True):
                 assert one is not None
                 known.setdefault((one, _shape(value)), _Choice(one, value))
             self.choices[name] = list(known.values())
 
     def refused(self) -> tuple[Entangled, ...]:
         names = list(self.choices)
-        seen = [tuple(self._told(name, case) for name in names) for case in range(len(self.bound))]
-        every = dict.fromkeys(itertools.product(*({each.told: None for each in self.choices[n]} for n in names)))
+        called = [tuple(self._seen(name, case) for name in names) for case in range(len(self.bound))]
+        every = dict.fromkeys(itertools.product(*({each.seen: None for each in self.choices[n]} for n in names)))
         wrong = dict.fromkeys(every if not self.check or len(every) > _MOST else ())
         for choices in () if wrong else itertools.product(*self.choices.values()):
-            told = tuple(choice.told for choice in choices)
-            if told not in seen and told not in wrong and not self._is_right(dict(zip(names, choices, strict=True))):
-                wrong[told] = None
-        allowed = [told for told in every if told in seen or told not in wrong]
-        others = [told for told in every if told not in allowed]
+            tried = tuple(choice.seen for choice in choices)
+            is_known = tried in called or tried in wrong
+            if not is_known and not self._is_right(dict(zip(names, choices, strict=True))):
+                wrong[tried] = None
+        allowed = [each for each in every if each in called or each not in wrong]
+        others = [each for each in every if each not in allowed]
         found = [self._apart(names, allowed, others)] if others else []
         taken = {name for each in found for name in each.names}
         return (*found, *(self._alone(name) for name in names if name not in taken and not self._is_free(name)))
 
-    def _told(self, name: str, case: int) -> syntax.Expr:
+    def _seen(self, name: str, case: int) -> syntax.Expr:
         value = self.bound[case].arguments[name]
 
         def is_alike(other: Any) -> bool:
             return _is_same(other, value) or (_shape(value) is not None and _shape(other) == _shape(value))
 
-        return next(each.told for each in self.choices[name] if is_alike(each.value))
+        return next(each.seen for each in self.choices[name] if is_alike(each.value))
 
     def _apart(
         self, names: list[str], allowed: list[tuple[syntax.Expr, ...]], wrong: list[tuple[syntax.Expr, ...]]
     ) -> Entangled:
-        """The fewest arguments that tell what is right from what is not."""
+        """Return the fewest arguments that separate the allowed combinations from the others."""
         for count in range(1, len(names) + 1):
             for places in itertools.combinations(range(len(names)), count):
-                right = dict.fromkeys(tuple(told[place] for place in places) for told in allowed)
-                if not any(tuple(told[place] for place in places) in right for told in wrong):
+                right = dict.fromkeys(tuple(each[place] for place in places) for each in allowed)
+                if not any(tuple(each[place] for place in places) in right for each in wrong):
                     some = tuple(names[place] for place in places)
                     return Entangled(some, tuple(self.asked[name] for name in some), tuple(right))
-        raise AssertionError("what is right is not wrong")
+        raise AssertionError("all arguments together separate allowed combinations from others")
 
     def _alone(self, name: str) -> Entangled:
-        seen = dict.fromkeys((choice.told,) for choice in self.choices[name])
+        seen = dict.fromkeys((choice.seen,) for choice in self.choices[name])
         return Entangled((name,), (self.asked[name],), tuple(seen))
 
     def _is_free(self, name: str) -> bool:
-        """Whether an argument may be what no example call has: an array, a switch, a number that others bear out."""
+        """Whether an argument may have any value: an array, a bool seen both ways, a number for which others agree."""
         values = [choice.value for choice in self.choices[name]]
         constants = [value for value in values if value is not None and not isinstance(value, torch.Tensor)]
         if not constants or all(isinstance(value, bool) for value in constants):
@@ -150,39 +156,39 @@ class _Combinations:
         return all(self._is_right({name: _Choice(self.asked[name], other)}) for other in others)
 
     def _is_right(self, choices: Mapping[str, _Choice]) -> bool:
-        """Whether both sides give the same, in evaluation, where arguments are others than in any example call."""
+        """Whether both sides agree, in evaluation, with arguments that no example call has."""
         base = max(self.bound, key=lambda bound: sum(_is_same(bound.arguments[n], c.value) for n, c in choices.items()))
         arguments = {**base.arguments, **{name: choice.value for name, choice in choices.items()}}
         bound = inspect.BoundArguments(self.signature, arguments)  # type: ignore[arg-type]
-        given = bound.args, dict(bound.kwargs)
+        call = bound.args, dict(bound.kwargs)
         if self.sides.precision == "float64":
-            given = pytree.tree_map(in_float64, given)
-        return any(self._agree(given))
+            call = pytree.tree_map(in_float64, call)
+        return any(self._agree(call))
 
-    def _agree(self, given: Given) -> Iterator[bool]:
-        """Whether both sides give the same, for each way in which the axes of what is given may lie."""
+    def _agree(self, call: Given) -> Iterator[bool]:
+        """Yield whether both sides agree, for each layout that the results may have."""
         from flax import nnx
 
         sides, made = self.sides, self.cases[0]
         try:
             with sides.torch_dtype():
-                theirs = torch_outputs(sides.module, given, False, sides.seed)
+                theirs = torch_outputs(sides.module, call, False, sides.seed)
             with cpu_precision(sides.precision == "float64" or made.needs_x64):
                 model = nnx.merge(*sides.written.parts(False), copy=True)
-                results = made.boundary.call(model, made.to_flax(*given))
+                results = made.boundary.call(model, made.to_flax(*call))
                 for case in self.cases:
                     if case.boundary.gives(results):
                         ours = [leaf for leaf in pytree.tree_leaves(case.to_torch(results)) if hasattr(leaf, "shape")]
                         yield len(theirs) == len(ours) and all(map(self._are_close, theirs, ours))
-        except Exception:  # either side refuses it, or it cannot be compared: then it is not known to be right
+        except Exception:  # one side raises an error, or the results cannot be compared: not known to agree
             return
 
     def _are_close(self, theirs: Any, ours: Any) -> bool:
         return difference(np.asarray(theirs), np.asarray(ours)) <= self.sides.limits.forward
 
 
-def _said(value: Any) -> syntax.Expr | None:
-    """A constant as source; None for what is none."""
+def _as_constant(value: Any) -> syntax.Expr | None:
+    """Return a constant as an expression; None for other values."""
     try:
         return None if any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(value)) else literal(value)
     except NoSource:
@@ -190,12 +196,12 @@ def _said(value: Any) -> syntax.Expr | None:
 
 
 def _shape(value: Any) -> Any:
-    """What tells arrays apart: their axes; None for what is none."""
+    """Return the ranks of arrays; None if the value is not made of arrays only."""
     leaves = pytree.tree_leaves(value)
     return tuple(leaf.ndim for leaf in leaves) if leaves and all(isinstance(x, torch.Tensor) for x in leaves) else None
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether two arguments are one object, or one constant."""
-    said = _said(one)
-    return one is other or (said is not None and said == _said(other))
+    """Whether two arguments are the same object, or equal constants."""
+    constant = _as_constant(one)
+    return one is other or (constant is not None and constant == _as_constant(other))

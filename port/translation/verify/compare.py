@@ -1,4 +1,4 @@
-"""Both runs side by side, brought to torch's names and layouts by the translation's mapping."""
+"""Compare two runs, after mapping Flax's names and layouts to torch's."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 def compared(theirs: Run, ours: Run, translation: WrittenModule, training: bool, judge: Judge) -> list[Compared]:
-    """What of both runs was compared; gradients where torch has some.
+    """Compare outputs, gradients (if torch has any) and buffers of two runs; one row each.
 
     Args:
         theirs: torch's run.
-        ours: Flax's.
-        translation: whose mapping brings Flax's names and layouts to torch's.
+        ours: Flax's run.
+        translation: its mapping converts Flax's names and layouts to torch's.
         training: the mode, for the rows' names.
-        judge: of torch's run.
+        judge: decides by the limits of torch's run.
     """
     mode = "training" if training else "evaluation"
     if theirs.outputs.keys() != ours.outputs.keys():
-        told = f"{len(ours.outputs)} of them, where the original gives {len(theirs.outputs)}"
-        return [Compared(f"{OUTPUTS} in {mode}", np.inf, judge.limits.forward, told, len(theirs.outputs))]
+        counts = f"{len(ours.outputs)} of them, where the original returns {len(theirs.outputs)}"
+        return [Compared(f"{OUTPUTS} in {mode}", np.inf, judge.limits.forward, counts, len(theirs.outputs))]
     outputs = {name: (array, ours.outputs[name]) for name, array in theirs.outputs.items()}
     found = [judge.row(f"{OUTPUTS} in {mode}", OUTPUTS, outputs)]
     if not theirs.no_gradient:
@@ -49,7 +49,7 @@ def compared(theirs: Run, ours: Run, translation: WrittenModule, training: bool,
 
 
 def compared_gradients(theirs: Run, ours: Run, translation: WrittenModule, training: bool, judge: Judge) -> Compared:
-    """What of the parameters' gradients was compared, of those that torch's run has; arguments as of `compared`."""
+    """Compare the gradients of the parameters that have one in torch's run; for the arguments see `compared`."""
     pairs = _carried(translation, ours.gradients, theirs.gradients)
     pairs = _with_lacking(translation, pairs, theirs.gradients)
     most = largest(theirs.gradients | theirs.let_go)
@@ -58,14 +58,14 @@ def compared_gradients(theirs: Run, ours: Run, translation: WrittenModule, train
 
 
 def _carried(translation: WrittenModule, ours: Arrays, theirs: Arrays) -> dict[str, Pair]:
-    """Pairs of torch's arrays and ours, brought to torch's names."""
+    """Pair torch's arrays with ours, by torch's names."""
     found: dict[str, Pair] = {}
     for entry in translation.mapping.entries:
         names = [f"{translation.prefix}{name}" for name in entry.sources]
         if entry.collection == TORCH_ONLY:
             continue
         if not all(target in ours for target in entry.targets):
-            # The written module lacks it: nothing is as it should be.
+            # The generated module lacks it: compare with nan, which never agrees.
             found |= {name: (theirs[name], np.full(theirs[name].shape, np.nan)) for name in names if name in theirs}
             continue
         back = entry.inverse()(tuple(ours[target] for target in entry.targets))
@@ -74,7 +74,7 @@ def _carried(translation: WrittenModule, ours: Arrays, theirs: Arrays) -> dict[s
 
 
 def _with_lacking(translation: WrittenModule, found: dict[str, Pair], theirs: Arrays) -> dict[str, Pair]:
-    """With the parameters that the written module lacks: it is as if their gradient were zero."""
+    """Add the parameters that the generated module lacks, with a gradient of zero."""
     entries = [[f"{translation.prefix}{name}" for name in entry.sources] for entry in translation.mapping.entries]
     tied = {name for names in entries if not found.keys().isdisjoint(names) for name in names}
     return found | {

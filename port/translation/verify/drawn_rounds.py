@@ -1,4 +1,4 @@
-"""What `nnx.scan` does, round by round: a draw in it is traced once, and each round draws its own numbers."""
+"""Unrolled `nnx.scan`, for replayed draws: scan traces a draw once, while each iteration needs its own numbers."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ def round_by_round(
     in_axes: Any,
     **axes: Any,
 ) -> Callable[..., Any]:
-    """What `nnx.scan` does: through a stack of layers, or in rounds that take slices along the first axis.
+    """Replace `nnx.scan` by a Python loop, over a stack of layers or over slices along the first axis.
 
     Args:
-        rounds: of a loop that is no stack's; each draws in the layouts that its draws have.
-        function: what is done, where it is not given later, as a decorator has it.
-        length: of the loop.
-        reverse: whether the last comes first.
-        in_axes: of what the function is given: a stack is 0, the module of a loop that takes it along is no number.
-        axes: what else `nnx.scan` is told.
+        rounds: yields the iterations of a loop that is not over a stack, and sets the layouts of each one's draws.
+        function: the body; None if used as a decorator.
+        length: the number of iterations.
+        reverse: whether to go from the last to the first.
+        in_axes: the axes of the body's arguments; the first is 0 for a stack of layers, and no number for a module that
+            is carried.
+        axes: `nnx.scan`'s other arguments, ignored.
     """
     import jax
     import jax.numpy as jnp
@@ -36,12 +37,12 @@ def round_by_round(
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
         def run(module: Any, carry: Any, *whole: Any) -> Any:
             count = length if length is not None else len(jax.tree.leaves(whole)[0])
-            given = [None] * count
+            outputs = [None] * count
             places = reversed(range(count)) if reverse else range(count)
             for _, place in zip(rounds(count), places, strict=True):
                 slices = jax.tree.map(lambda array, place=place: array[place], whole)
-                carry, given[place] = function(module, carry, *slices)
-            return carry, jax.tree.map(lambda *rounds: jnp.stack(rounds), *given)
+                carry, outputs[place] = function(module, carry, *slices)
+            return carry, jax.tree.map(lambda *rounds: jnp.stack(rounds), *outputs)
 
         return run
 
@@ -49,7 +50,7 @@ def round_by_round(
 
 
 def _layer_by_layer(function: Callable[[Any, Any], Any], *, reverse: bool) -> Callable[[Any, Any], Any]:
-    """What `nnx.scan` does with a stack: each layer makes of a value the next one's, and keeps what it changes."""
+    """Apply the layers of a stack one after the other, and store the state that each one changes."""
     import jax
     import jax.numpy as jnp
     from flax import nnx

@@ -1,6 +1,6 @@
-"""The same random numbers on both sides, for comparing modules that draw some.
+"""Supply both sides with the same random numbers, to compare modules that draw.
 
-Every draw is made of numbers of its own, by its place in the order of draws; each side asks for them in its layout.
+Each draw has its own generator, seeded by its index in the order of draws; each side reads it in its own layout.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class _Numbers:
     """The draws of one run, in order.
 
     Args:
-        seed: of the numbers.
-        layouts: of the draws of JAX's side, as a translation has them.
+        seed: seeds the numbers.
+        layouts: the layouts of the draws on JAX's side; None on torch's side.
     """
 
     def __init__(self, seed: int, layouts: Sequence[Drawn] | None = None) -> None:
@@ -34,7 +34,7 @@ class _Numbers:
         self.following = None if layouts is None else iter(layouts)
 
     def next(self, shape: tuple[int, ...], kind: str) -> np.ndarray:
-        """Numbers between 0 and 1, or of another distribution; in torch's layout, or in that of this draw."""
+        """Return the next draw: numbers of a shape and distribution, in torch's layout or in the draw's."""
         layout = None if self.following is None else self._layout(self.following)
         generator = np.random.default_rng([self.seed, self.count])
         self.count += 1
@@ -51,17 +51,23 @@ class _Numbers:
         return made if layout is None else laid_out(made, layout)
 
     def _layout(self, following: Iterator[Drawn]) -> Layout:
-        """That of the next draw; what the original alone draws before it has its numbers too."""
+        """Return the next draw's layout; skip the numbers of draws that only the original makes.
+
+        Raises:
+            UsageError: the original draws less often.
+        """
         for layout in following:
             if isinstance(layout, Layout):
                 return layout
             if layout is not None:
                 break
             self.count += 1
-        raise UsageError(f"it draws random numbers {self.count + 1} times or more, the original {self.count}")
+        raise UsageError(
+            f"the written module draws random numbers {self.count + 1} times or more, the original {self.count} times"
+        )
 
     def _round_of(self, following: Iterator[Drawn]) -> tuple[Drawn, ...]:
-        """The layouts of what each round of the next loop draws."""
+        """Return the layouts of the draws in each iteration of the next loop."""
         for layouts in following:
             if layouts is not None:
                 return layouts if isinstance(layouts, tuple) else ()
@@ -69,18 +75,18 @@ class _Numbers:
         return ()
 
     def rounds(self, count: int) -> Iterator[int]:
-        """The rounds of a loop: each draws in the layouts that its draws have."""
+        """Yield the iterations of a loop; each one's draws have the loop's layouts."""
         before = self.following
         layouts = self._round_of(before) if before is not None else ()
         for number in range(count):
             self.following = iter(layouts)
             yield number
-            self.count += sum(1 for _ in self.following)  # what the original alone draws at a round's end
+            self.count += sum(1 for _ in self.following)  # draws at an iteration's end that only the original makes
         self.following = before
 
 
 def laid_out(array: np.ndarray, layout: Layout) -> np.ndarray:
-    """A tensor of torch's as JAX has it."""
+    """Bring an array from torch's layout to another."""
     folded = layout.folded
     if folded is not None and array.shape[folded.axis] > 1:
         before, after = array.shape[: folded.axis], array.shape[folded.axis + 1 :]
@@ -92,11 +98,11 @@ def laid_out(array: np.ndarray, layout: Layout) -> np.ndarray:
 
 @contextmanager
 def torch_draws(seed: int, *, without_dropout: Iterable[nn.Module] = ()) -> Iterator[None]:
-    """Within it, torch draws the numbers of a seed.
+    """Context manager: replace torch's random numbers by those of a seed.
 
     Args:
-        seed: of the numbers.
-        without_dropout: modules within whose code functional dropouts let everything through.
+        seed: seeds the numbers.
+        without_dropout: modules in whose ``forward`` functional dropouts are disabled.
     """
     from torch.overrides import TorchFunctionMode
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -146,79 +152,76 @@ Rule = Callable[[_Numbers, Any, Any, dict[str, Any]], Any]
 
 
 def _like(kind: str, made: Callable[..., Any]) -> Rule:
-    """A draw in the shape and dtype that torch itself would give."""
+    """Return a rule that draws in the shape and dtype of torch's own result."""
 
     def rule(numbers: _Numbers, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         import torch
 
         result = func(*args, **kwargs)
         drawn = torch.from_numpy(np.array(numbers.next(tuple(result.shape), kind)))
-        return result.copy_(made(drawn, _given(func, args, kwargs), result))
+        return result.copy_(made(drawn, _all_arguments(func, args, kwargs), result))
 
     return rule
 
 
-def _given(func: Any, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """All arguments by name: the dispatcher leaves out those that are their defaults."""
+def _all_arguments(func: Any, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return all arguments by name, with the defaults that the dispatcher omits."""
     defaults = {each.name: each.default_value for each in func._schema.arguments if each.has_default_value()}
     named = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)}
     return {**defaults, **named, **kwargs}
 
 
-_UNIFORM = _like("uniform", lambda u, given, result: u)
-_NORMAL = _like("normal", lambda n, given, result: n)
-_WHOLE = _like(
-    "uniform",
-    lambda u, given, result: (given.get("low", 0) + u * (given["high"] - given.get("low", 0))).floor(),
-)
-_SPREAD = _like("normal", lambda n, given, result: given["mean"] + given["std"] * n)
-_BETWEEN = _like("uniform", lambda u, given, result: given["from"] + u * (given["to"] - given["from"]))
+_UNIFORM = _like("uniform", lambda u, a, result: u)
+_NORMAL = _like("normal", lambda n, a, result: n)
+_INTEGERS = _like("uniform", lambda u, a, result: (a.get("low", 0) + u * (a["high"] - a.get("low", 0))).floor())
+_SCALED_NORMAL = _like("normal", lambda n, a, result: a["mean"] + a["std"] * n)
+_SCALED_UNIFORM = _like("uniform", lambda u, a, result: a["from"] + u * (a["to"] - a["from"]))
 
 
-def _chance(numbers: _Numbers, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    # The probabilities are overwritten by what is drawn.
+def _bernoulli(numbers: _Numbers, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    # The in-place form overwrites its probabilities.
     import torch
 
     probabilities = args[0].clone() if isinstance(args[0], torch.Tensor) else args[0]
     drawn = torch.from_numpy(np.array(numbers.next(tuple(args[0].shape), "uniform")))
-    below = drawn < _given(func, args, kwargs).get("p", probabilities)
+    below = drawn < _all_arguments(func, args, kwargs).get("p", probabilities)
     if func._schema.name.endswith("_"):
         return args[0].copy_(below)
     return below.to(args[0].dtype)
 
 
-def _slopes(numbers: _Numbers, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    # The slopes are kept in the second argument, for the gradient.
+def _rrelu(numbers: _Numbers, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    # RReLU stores its slopes in ``noise``, for the gradient.
     import torch
 
-    given = _given(func, args, kwargs)
-    x, lower, upper = given["self"], given["lower"], given["upper"]
-    if not given["training"]:
+    arguments = _all_arguments(func, args, kwargs)
+    x, lower, upper = arguments["self"], arguments["lower"], arguments["upper"]
+    if not arguments["training"]:
         return func(*args, **kwargs)
     drawn = torch.from_numpy(np.array(numbers.next(tuple(x.shape), "uniform"))).to(x.dtype)
-    given["noise"].copy_(torch.where(x <= 0, lower + drawn * (upper - lower), 1))
-    result = x * given["noise"]
+    arguments["noise"].copy_(torch.where(x <= 0, lower + drawn * (upper - lower), 1))
+    result = x * arguments["noise"]
     return x.copy_(result) if func._schema.name.endswith("_") else result
 
 
 _TORCH: dict[str, Rule] = {
-    **dict.fromkeys(("rrelu_with_noise", "rrelu_with_noise_"), _slopes),
+    **dict.fromkeys(("rrelu_with_noise", "rrelu_with_noise_"), _rrelu),
     **dict.fromkeys(("rand", "rand_like"), _UNIFORM),
     **dict.fromkeys(("randn", "randn_like"), _NORMAL),
-    **dict.fromkeys(("randint", "randint_like"), _WHOLE),
-    **dict.fromkeys(("uniform_", "uniform"), _BETWEEN),
-    **dict.fromkeys(("normal_", "normal", "normal_functional"), _SPREAD),
-    **dict.fromkeys(("exponential_", "exponential"), _like("exponential", lambda e, given, result: e / given["lambd"])),
-    **dict.fromkeys(("bernoulli", "bernoulli_"), _chance),
+    **dict.fromkeys(("randint", "randint_like"), _INTEGERS),
+    **dict.fromkeys(("uniform_", "uniform"), _SCALED_UNIFORM),
+    **dict.fromkeys(("normal_", "normal", "normal_functional"), _SCALED_NORMAL),
+    **dict.fromkeys(("exponential_", "exponential"), _like("exponential", lambda e, a, result: e / a["lambd"])),
+    **dict.fromkeys(("bernoulli", "bernoulli_"), _bernoulli),
 }
 
 
 @contextmanager
 def jax_draws(seed: int, layouts: Sequence[Drawn]) -> Iterator[None]:
-    """Within it, jax.random draws the numbers of a seed, each draw in its layout.
+    """Context manager: replace jax.random's numbers by those of a seed, each draw in its layout.
 
-    A loop that draws is carried out round by round, as each draws numbers of its own: `nnx.scan` traces but one.
-    Options that say how it draws, or on which devices, change nothing.
+    Loops that draw run as Python loops, since `nnx.scan` traces only one iteration. Options of implementation and
+    sharding are ignored.
     """
     import jax
     import jax.numpy as jnp
@@ -230,7 +233,7 @@ def jax_draws(seed: int, layouts: Sequence[Drawn]) -> Iterator[None]:
         key: Any, shape: Any = (), dtype: Any = float, minval: Any = 0.0, maxval: Any = 1.0, **options: Any
     ) -> Any:
         drawn = minval + numbers.next(tuple(shape), "uniform") * (maxval - minval)
-        return jnp.asarray(drawn.astype(jnp.dtype(dtype)))  # numpy's own would not be compared with a variable
+        return jnp.asarray(drawn.astype(jnp.dtype(dtype)))  # a numpy array cannot be compared with a variable
 
     def normal(key: Any, shape: Any = (), dtype: Any = float, **options: Any) -> Any:
         return jnp.asarray(numbers.next(tuple(shape), "normal"), dtype)
@@ -254,5 +257,5 @@ def jax_draws(seed: int, layouts: Sequence[Drawn]) -> Iterator[None]:
 
 
 def draws_something(layouts: Iterable[Drawn]) -> bool:
-    """Whether anything is drawn; a loop whose rounds draw nothing is no draw."""
+    """Whether there is any draw; a loop whose iterations draw nothing does not count."""
     return any(isinstance(each, Layout) or (each is not None and draws_something(each)) for each in layouts)

@@ -1,4 +1,4 @@
-"""Why a proof's two sides differ: they are compared layer by layer, and explanations are tried."""
+"""Explain why the two sides of a proof differ: compare them layer by layer, and test possible causes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from port.translation.verify.other_lengths import OriginalAndWritten
 
 
-def explanation_of(sides: OriginalAndWritten, given: Any, modes: Collection[str]) -> Explanation:
-    """Compare the original and the written module as `port.check` does; empty where that finds nothing.
+def explanation_of(sides: OriginalAndWritten, call: Any, modes: Collection[str]) -> Explanation:
+    """Compare the original and the written module with `port.check`; the explanation is empty if that finds nothing.
 
-    Dropout is off, and nothing is drawn alike: what differs by that alone is not found.
+    Dropout is off and draws are not matched, so differences in random numbers are not found.
 
     Args:
         sides: the original and the written module.
-        given: (args, kwargs).
-        modes: in which they differ: "evaluation", "training".
+        call: (args, kwargs).
+        modes: the modes in which they differ: "evaluation", "training".
     """
     try:
-        report = _checked(sides, given)
-    except Exception:  # a model that check does not run: the proof has said what differs
+        report = _checked(sides, call)
+    except Exception:  # check cannot run this model; the proof still says what differs
         return NONE
     return Explanation(
         tuple(parting for parting in report.partings if parting.mode in modes),
@@ -34,8 +34,8 @@ def explanation_of(sides: OriginalAndWritten, given: Any, modes: Collection[str]
     )
 
 
-def _checked(sides: OriginalAndWritten, given: Any) -> CheckReport:
-    translation, (args, kwargs) = sides.translation, given
+def _checked(sides: OriginalAndWritten, call: Any) -> CheckReport:
+    translation, (args, kwargs) = sides.translation, call
     taken = translation.to_flax(args, kwargs)
     gathers = any(name.startswith("**") for name in translation.boundary.parameters)
     return check(

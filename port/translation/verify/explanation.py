@@ -1,4 +1,4 @@
-"""Where a proof's two sides part first, and why."""
+"""The explanation of a proof that differs: the first layer that does, and the cause."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Where the two sides part, and why.
+    """Where the two sides differ first, and why.
 
     Attributes:
         partings: the first layer that differs, in each mode and direction.
-        causes: what makes the two agree there.
+        causes: changes that make the two sides agree there.
     """
 
     partings: tuple[Parting, ...] = ()
@@ -24,7 +24,7 @@ class Explanation:
 
     @property
     def lines(self) -> list[str]:
-        """All of it for people, a sentence each."""
+        """The explanation as text, one line per finding."""
         return [*(parting.why for parting in self.partings), *(f"cause: {cause}" for cause in self.causes)]
 
 

@@ -1,4 +1,4 @@
-"""The written module's side of the proof: one run of it that draws the numbers of a seed."""
+"""The written module's side of the proof: a run with supplied random numbers."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 _SMALL = 2**25
-"""Bytes of weights up to which a module that was built is kept for the next run."""
+"""The size in bytes of the weights up to which a built module is cached for the next run."""
 
 
 class Written:
-    """The written module in the precision of a proof, taken apart, in either mode.
+    """The written module in a proof's precision, split into graph and state, in either mode.
 
     Args:
-        translation: whose module.
+        translation: the written module.
         precision: ``"float64"`` or ``"float32"``.
     """
 
@@ -41,7 +41,7 @@ class Written:
         self._kept: dict[bool, tuple[Any, Any]] = {}
 
     def parts(self, training: bool) -> tuple[Any, Any]:
-        """Its graph, and its state, whose arrays nobody may donate; a small one is built once in each mode."""
+        """Return the graph and the state, whose arrays must not be donated; small modules are cached per mode."""
         from flax import nnx
 
         if training in self._kept:
@@ -54,7 +54,7 @@ class Written:
 
 def flax_run(
     written: Written,
-    given: Any,
+    call: Any,
     training: bool,
     cotangents: Arrays,
     seed: int,
@@ -64,18 +64,18 @@ def flax_run(
 
     Args:
         written: the module.
-        given: torch's (args, kwargs).
+        call: torch's (args, kwargs).
         training: the mode.
-        cotangents: of the outputs, in torch's layout.
-        seed: of the numbers that both sides draw.
-        part: paths of the parameters that gradients are taken of; by default of all.
+        cotangents: the outputs' cotangents, in torch's layout.
+        seed: seeds the numbers that both sides draw.
+        part: paths of the parameters to differentiate; by default all.
 
     Returns:
-        the run: outputs and inputs in torch's layout and under the names that `torch_run` gives them, the rest by
-        Flax's paths and in its layout.
+        The run: outputs and inputs in torch's layout, with the names of `torch_run`; the rest by Flax's paths and in
+        Flax's layout.
 
     Raises:
-        OtherShape: an output has not the shape of the original's.
+        OtherShape: an output's shape differs from the original's.
     """
     from flax import nnx
 
@@ -85,7 +85,7 @@ def flax_run(
     chosen = nnx.Param if part is None else nnx.All(nnx.Param, lambda path, _: ".".join(map(str, path)) in part)
     params, rest = nnx.split_state(state, chosen, ...)
     del state
-    arguments = _Arguments.of(translation, given)
+    arguments = _Arguments.of(translation, call)
 
     def forward(params: Any, floating: Sequence[Any], rest: Any) -> Any:
         model = nnx.merge(graph, params, rest, copy=True)
@@ -97,7 +97,7 @@ def flax_run(
         pulled = flax_pass(forward, cotangents, params, arguments.floating, constants=(rest,), jit=True)
     gradients = _flat(pulled.gradients[0])
     buffers = _flat(pulled.kept)
-    into = arguments.in_torchs(translation, given, pulled.gradients[1])
+    into = arguments.in_torchs(translation, call, pulled.gradients[1])
     return Run(
         pulled.outputs,
         gradients=gradients,
@@ -108,13 +108,13 @@ def flax_run(
     )
 
 
-def flax_outputs(written: Written, given: Any, training: bool, seed: int) -> list[np.ndarray]:
-    """What the written module gives, forward alone; arguments as of `flax_run`."""
+def flax_outputs(written: Written, call: Any, training: bool, seed: int) -> list[np.ndarray]:
+    """Return the written module's outputs, without a backward pass; for the arguments see `flax_run`."""
     from flax import nnx
 
     translation = written.translation
     graph, state = written.parts(training)
-    arguments = _Arguments.of(translation, given)
+    arguments = _Arguments.of(translation, call)
 
     def run(state: Any, floating: list[Any]) -> list[Any]:
         model = nnx.merge(graph, state, copy=True)
@@ -127,14 +127,14 @@ def flax_outputs(written: Written, given: Any, training: bool, seed: int) -> lis
 
 @contextmanager
 def _drawing(translation: WrittenModule, draws: Sequence[Drawn], seed: int) -> Iterator[None]:
-    """Within it, the written module draws the numbers of a seed."""
+    """Context manager: let the written module draw the numbers of a seed."""
     checkpointed = translation.checkpointed if draws else ()
     with jax_draws(seed, draws), each_call_traced(translation.code, checkpointed):
         yield
 
 
 def _built(translation: WrittenModule, precision: str, training: bool) -> Any:
-    """The written module in a precision and a mode; dropout deep inside its layers is off."""
+    """Build the written module in a precision and a mode, with dropout inside leaf layers switched off."""
     import jax.numpy as jnp
 
     module = translation.build(param_dtype=jnp.dtype(precision))
@@ -150,12 +150,12 @@ def _built(translation: WrittenModule, precision: str, training: bool) -> Any:
 
 @dataclass(frozen=True)
 class _Arguments:
-    """What the written module is called with.
+    """The arguments of the written module.
 
     Attributes:
-        leaves: of the arguments.
-        tree: their structure.
-        smooth: which of them are floating or complex arrays.
+        leaves: the arguments' leaves.
+        tree: their tree structure.
+        smooth: for each leaf, whether it is a floating or complex array.
     """
 
     leaves: list[Any]
@@ -163,37 +163,37 @@ class _Arguments:
     smooth: list[bool]
 
     @classmethod
-    def of(cls, translation: WrittenModule, given: Any) -> _Arguments:
-        """Those that torch's (args, kwargs) become."""
+    def of(cls, translation: WrittenModule, call: Any) -> _Arguments:
+        """Convert torch's (args, kwargs)."""
         import jax
         import jax.numpy as jnp
 
-        leaves, tree = jax.tree.flatten(translation.to_flax(*given))
+        leaves, tree = jax.tree.flatten(translation.to_flax(*call))
         return cls(leaves, tree, [hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.inexact) for x in leaves])
 
     @property
     def floating(self) -> list[Any]:
-        """The smooth ones."""
+        """The smooth leaves."""
         return [leaf for leaf, is_smooth in zip(self.leaves, self.smooth, strict=True) if is_smooth]
 
     def filled(self, floating: Sequence[Any]) -> Any:
-        """The arguments with other smooth ones."""
+        """Return the arguments with other smooth leaves."""
         import jax
 
         others = iter(floating)
         both = zip(self.leaves, self.smooth, strict=True)
         return jax.tree.unflatten(self.tree, [next(others) if is_smooth else leaf for leaf, is_smooth in both])
 
-    def in_torchs(self, translation: WrittenModule, given: Any, gradients: Sequence[np.ndarray]) -> Arrays:
-        """The inputs' gradients by torch's numbers and in its layout; without those that the call does not take."""
+    def in_torchs(self, translation: WrittenModule, call: Any, gradients: Sequence[np.ndarray]) -> Arrays:
+        """Return the gradients of the inputs that the call takes, by torch's numbers and in torch's layout."""
         import jax
         import torch
         from torch.utils import _pytree as pytree
 
         boundary = translation.boundary
-        tensors = [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor)]
+        tensors = [leaf for leaf in pytree.tree_leaves(call) if isinstance(leaf, torch.Tensor)]
         numbers = iter(range(len(tensors)))
-        marked = pytree.tree_map(lambda leaf: next(numbers) if isinstance(leaf, torch.Tensor) else None, given)
+        marked = pytree.tree_map(lambda leaf: next(numbers) if isinstance(leaf, torch.Tensor) else None, call)
         bound = boundary.signature.bind(*marked[0], **marked[1])
         bound.apply_defaults()
         order = [n for name in boundary.parameters for n in jax.tree.leaves(bound.arguments[name.lstrip("*")])]
@@ -208,7 +208,7 @@ class _Arguments:
 
 
 def _silence_inside(module: Any, written: frozenset[str]) -> None:
-    """Switch off dropout inside the layers that the written code calls; a dropout that it calls itself stays on."""
+    """Switch off dropout inside leaf layers; a dropout that the written code calls itself stays on."""
     from flax import nnx
 
     holders = (nnx.Sequential, nnx.List, nnx.Dict)
@@ -225,7 +225,7 @@ def _silence_inside(module: Any, written: frozenset[str]) -> None:
 
 
 def _widen(module: Any) -> None:
-    """What ``param_dtype`` does not reach: buffers of the module's own."""
+    """Convert buffers, which ``param_dtype`` does not affect, to 64 bits."""
     import jax.numpy as jnp
     from flax import nnx
 
@@ -246,7 +246,7 @@ def _widen(module: Any) -> None:
 
 
 def arrays_in(results: Any, outputs: Any) -> list[Any]:
-    """The arrays among a Flax module's results, in torch's layout and in the order of torch's leaves."""
+    """Return the arrays in a Flax module's results, in torch's layout and in the order of torch's leaves."""
     import jax.numpy as jnp
 
     match outputs:
@@ -260,14 +260,14 @@ def arrays_in(results: Any, outputs: Any) -> list[Any]:
 
 
 def _paths(state: Any) -> list[str]:
-    """A state's dotted paths."""
+    """Return a state's dotted paths."""
     from flax import nnx
 
     return [".".join(map(str, path)) for path, _ in nnx.to_flat_state(state)]
 
 
 def _flat(state: Any) -> Arrays:
-    """A state's arrays by dotted paths."""
+    """Return a state's arrays by dotted paths."""
     from flax import nnx
 
     return {

@@ -1,4 +1,4 @@
-"""The result of a proof, and the tolerances within which both sides count as equal."""
+"""The result of a proof, and its tolerances."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from port.translation.verify.explanation import NONE, Explanation
 
 
 def limits_of(single: bool, mixed: bool) -> Limits:
-    """The limits of a comparison.
+    """Return the limits of a comparison.
 
     Args:
         single: whether both sides run in float32.
@@ -20,17 +20,17 @@ def limits_of(single: bool, mixed: bool) -> Limits:
 
 @dataclass(frozen=True)
 class Proof:
-    """What the comparison says.
+    """The result of a comparison.
 
     Attributes:
-        rows: what was compared.
-        precision: ``"float64"``; ``"float32"`` where the original does not run in float64.
-        failed: the error of the Flax side, if it could not be run.
-        remarks: what was not compared, or less closely, and why: a sentence each.
-        lengths: the inputs' lengths at which both sides were compared, in words.
-        unjudged: why nothing, or not enough, could be compared: what, and what to do; empty if it could.
-        sizes: at which other sizes of the model both sides were compared, and what stays as it is; in words.
-        explanation: where two sides that differ part first, and why.
+        rows: the comparisons.
+        precision: ``"float64"``; ``"float32"`` if the original does not run in float64.
+        failed: the Flax side's error, if it did not run.
+        remarks: what was not compared, or only loosely, and why: a sentence each.
+        lengths: the inputs' lengths at which both sides were compared, as text.
+        unjudged: why too little could be compared, and what to do; empty if enough was.
+        sizes: the other model sizes at which both sides were compared, and what stays fixed; as text.
+        explanation: where two sides that differ do so first, and why.
     """
 
     rows: tuple[Compared, ...]
@@ -44,7 +44,7 @@ class Proof:
 
     @property
     def status(self) -> Status:
-        """Agree, differ, or cannot be judged: then ``unjudged`` or a row says why."""
+        """The verdict: agree, differ, or cannot be judged; for the last, ``unjudged`` or a row says why."""
         if self.failed or any(row.status is Status.DIFFER for row in self.rows):
             return Status.DIFFER
         if self.unjudged or not self.rows:
@@ -53,7 +53,7 @@ class Proof:
 
     @property
     def agrees(self) -> bool:
-        """Whether something was compared, and all of it is within its limit."""
+        """Whether something was compared and everything is within its limit."""
         return self.status is Status.AGREE
 
     def __str__(self) -> str:
@@ -77,4 +77,4 @@ HEADS = {
     Status.DIFFER: "both sides DIFFER",
     Status.CANNOT_JUDGE: "CANNOT BE JUDGED",
 }
-"""A proof's first words."""
+"""The first words of a proof's text."""

@@ -1,4 +1,4 @@
-"""Verify a translation again from the files of its folder."""
+"""Verify a translation from its files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from port.errors import BrokenWeights, UsageError, WeightsMismatch, described
 from port.mapping import Mapping, read_mapping
-from port.translation.artifact.metadata import Remembered, fingerprints, remembered, torch_arrays
+from port.translation.artifact.metadata import TranslationMetadata, fingerprints, read_metadata, torch_arrays
 from port.translation.artifact.package_files import name_in, read_package
 from port.translation.artifact.written_module import WrittenModule
 from port.translation.frontend.single_layer import as_root, prefix_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Loaded(WrittenModule):
-    """A written module, built by its own ``load``, so that this is proved too."""
+    """A written module that is built by its own ``load``, so that the proof covers ``load`` too."""
 
     weights: Path = Path()
 
@@ -35,21 +35,22 @@ class _Loaded(WrittenModule):
 
 
 def prove_files(source: Path | str, module: torch.nn.Module, args: Any, kwargs: dict[str, Any] | None = None) -> Proof:
-    """Compare a written module with the original once more: outputs, gradients, running statistics, in float64.
+    """Compare a written module on disk with the original: outputs, gradients, running statistics, in float64.
 
     Args:
-        source: NAME.py, with NAME.safetensors and NAME.mapping.toml beside it; or the folder of a package, with those
-            in it.
-        module: the original, built as it was for the translation; it gets its weights from the files.
+        source: NAME.py, in one folder with NAME.safetensors and NAME.mapping.toml; or the folder of a package that
+            contains these.
+        module: the original, constructed as for the translation; it gets its weights from the files.
         args: inputs: one tensor, or the tuple of positional arguments.
-        kwargs: those by name.
+        kwargs: keyword inputs.
 
     Returns:
-        the proof; ``proof.agrees`` says whether both sides are the same.
+        The proof; ``proof.agrees`` is whether both sides agree.
 
     Raises:
-        BrokenWeights: a file that is not there, or is none of a translation's.
-        WeightsMismatch: weights that are not those that were translated, or not of this original; names them.
+        BrokenWeights: a file is missing, or is not part of a translation.
+        UsageError: ``module`` is not a torch module.
+        WeightsMismatch: the weights changed since the translation, or belong to another model; the message names them.
     """
     import torch
 
@@ -63,33 +64,35 @@ def prove_files(source: Path | str, module: torch.nn.Module, args: Any, kwargs: 
 
 
 def read_folder(source: Path, module: torch.nn.Module) -> WrittenModule:
-    """A translation from its files.
+    """Read a translation from its files.
 
     Args:
-        source: NAME.py, with the others beside it; or the folder of a package.
-        module: the original, whose ``forward`` says how it is called.
+        source: NAME.py, in one folder with the other files; or the folder of a package.
+        module: the original; its ``forward`` has the signature.
 
     Raises:
-        BrokenWeights: a file that is not there, or is none of a translation's.
-        WeightsMismatch: weights that are not those that were translated; names them.
+        BrokenWeights: a file is missing, or is not part of a translation.
+        WeightsMismatch: the weights changed since the translation; the message names them.
     """
-    beside = source / f"{name_in(source)}.py" if source.is_dir() else source
-    weights = beside.with_suffix(".safetensors")
-    mapping = read_mapping(beside.with_suffix(".mapping.toml"))
+    stem = source / f"{name_in(source)}.py" if source.is_dir() else source
+    weights = stem.with_suffix(".safetensors")
+    mapping = read_mapping(stem.with_suffix(".mapping.toml"))
     if not isinstance(mapping, Mapping):
-        raise BrokenWeights(f"{beside.with_suffix('.mapping.toml')} is no whole mapping, as port translate writes it")
-    package = read_package(source, beside.stem) if source.is_dir() else None
+        raise BrokenWeights(
+            f"{stem.with_suffix('.mapping.toml')} is not a complete mapping from port translate: translate again"
+        )
+    package = read_package(source, stem.stem) if source.is_dir() else None
     text = _read_source(source) if package is None else package.own_text
     with open_safetensors(weights) as checkpoint:
-        told = remembered(weights, dict(checkpoint.metadata))
+        metadata = read_metadata(weights, dict(checkpoint.metadata))
         values = {name: checkpoint.read(name).copy() for name in checkpoint.tensors}
-    _check_same_weights(told, mapping, values, weights)
+    _check_same_weights(metadata, mapping, values, weights)
     root = as_root(module)
     signature = inspect.signature(type(root).forward)
     signature = signature.replace(parameters=list(signature.parameters.values())[1:])
     calls = [
         _Loaded(
-            told.name,
+            metadata.name,
             text,
             mapping,
             call.boundary(signature),
@@ -97,13 +100,13 @@ def read_folder(source: Path, module: torch.nn.Module) -> WrittenModule:
             prefix=prefix_of(module),
             mixed=call.mixed,
             draws=call.draws,
-            checkpointed=told.checkpointed,
-            stacked=told.stacked,
+            checkpointed=metadata.checkpointed,
+            stacked=metadata.stacked,
             lengths=call.lengths,
             weights=weights,
             package=package,
         )
-        for call in told.calls
+        for call in metadata.calls
     ]
     return replace(calls[0], others=tuple(calls[1:]))
 
@@ -115,10 +118,10 @@ def _read_source(source: Path) -> str:
         raise BrokenWeights(f"the source {source} cannot be read: {error}") from error
 
 
-def _check_same_weights(told: Remembered, mapping: Mapping, values: dict[str, Any], weights: Path) -> None:
-    now = fingerprints(mapping, values, told.hash)
-    names = sorted({*now, *told.fingerprints})
-    if other := [name for name in names if now.get(name) != told.fingerprints.get(name)]:
+def _check_same_weights(metadata: TranslationMetadata, mapping: Mapping, values: dict[str, Any], weights: Path) -> None:
+    now = fingerprints(mapping, values, metadata.hash)
+    names = sorted({*now, *metadata.fingerprints})
+    if other := [name for name in names if now.get(name) != metadata.fingerprints.get(name)]:
         more = f" and {len(other) - 5} more" if len(other) > 5 else ""
         raise WeightsMismatch(
             f"{weights} and its mapping do not give the weights that were translated: {', '.join(other[:5])}{more}"
@@ -126,7 +129,11 @@ def _check_same_weights(told: Remembered, mapping: Mapping, values: dict[str, An
 
 
 def _fill(module: Any, translation: WrittenModule, source: Path) -> None:
-    """Give the original the weights of the files; what Flax has no home for stays as it was built."""
+    """Load the files' weights into the original; tensors without a place in Flax keep their values.
+
+    Raises:
+        WeightsMismatch: names or shapes do not match.
+    """
     own = {name: tensor for name, tensor in module.state_dict().items() if hasattr(tensor, "shape")}
     arrays = torch_arrays(translation.mapping, translation.values)
     wrong = [name for name in arrays if name not in own or tuple(own[name].shape) != arrays[name].shape]

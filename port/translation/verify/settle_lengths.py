@@ -1,4 +1,4 @@
-"""Which lengths a translation takes, and under which conditions: settled by running both sides at others."""
+"""Determine which input lengths a translation accepts, by running both sides at other lengths."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from port.translation.ir.symbolic_lengths import words_in
 from port.translation.verify.other_lengths import OriginalAndWritten
 
 _MOST_TRIALS = 40
-"""Sets of lengths beyond a condition that the original is tried at, until it takes one."""
+"""The number of sets of lengths violating a condition at which the original is tried."""
 _MOST_ALONE = 5
-"""Of these, random ones that break no other condition come first."""
+"""The number of random ones among these that violate no other condition; they come first."""
 _LONGEST = 2048
-"""Lengths above are not tried for a condition's sake."""
+"""The greatest length that is tried for a condition."""
 _MOST_CHOSEN = 20_000
-"""Combinations of lengths that are looked through for them."""
+"""The number of combinations of lengths that are searched."""
 _MOST_TIMES = 2
-"""Inputs with more than so many times the example's numbers are not tried, unless they are small."""
+"""Inputs may have this many times the example's elements, or more if they are small."""
 
 
 def settled(sides: OriginalAndWritten) -> InputLengths:
-    """The lengths of a translation once both sides were run at others.
+    """Return a translation's lengths after running both sides at others.
 
-    A condition of torch.export's is left out where both sides, beyond it, give the same. A length at which they do not
-    gets a condition: not to be 1, not to be longer or shorter, or to be the example's; so do shorter lengths that the
-    original alone refuses. What both take is compared once more by the proof, as many lengths changed at once as can
-    be.
+    A condition from torch.export is dropped if both sides agree where it is violated. A length at which they disagree
+    gets a condition: not 1, an upper or lower bound, or fixed to the example's. So do short lengths that only the
+    original refuses. The proof then compares both sides at other accepted lengths, with as many lengths changed at once
+    as possible.
 
     Args:
-        sides: the original and the written module, which does not check its inputs yet.
+        sides: the original and the written module, which does not check its inputs yet; their ``lengths`` are updated.
     """
     sides.lengths = replace(sides.lengths, conditions=_needed(sides))
     for name in sides.lengths.unguarded:
@@ -49,11 +49,11 @@ def settled(sides: OriginalAndWritten) -> InputLengths:
     if ones and not sides.agree_at(ones, in_training_too=trains):
         changed = [name for name, size in ones.items() if size != sides.example[name]]
         apart = [name for name in changed if not sides.agree_at(sides.example | {name: 1}, in_training_too=trains)]
-        # Where each alone is right, it is their meeting that is not.
+        # If each alone agrees, it is the combination that does not.
         _demand(sides, [f"{name} >= 2" for name in apart or changed])
     second = _second(sides)
     while second and not sides.agree_at(second, in_training_too=True):
-        # What the written module does not follow is fixed: a sentence is better than a wrong number.
+        # A length at which the sides differ is fixed: an error is better than a wrong result.
         changed = [name for name, size in second.items() if size != sides.example[name]]
         apart = [
             name for name in changed if not sides.agree_at(sides.example | {name: second[name]}, in_training_too=True)
@@ -64,7 +64,7 @@ def settled(sides: OriginalAndWritten) -> InputLengths:
 
 
 def tried_lengths(sides: OriginalAndWritten) -> InputLengths:
-    """The lengths of a translation that was written without being run, with others that both sides take."""
+    """Return the lengths of a translation without running the written module, with others that the original accepts."""
     return replace(sides.lengths, tried=_tried(_second(sides), _ones(sides)))
 
 
@@ -77,9 +77,9 @@ def _demand(sides: OriginalAndWritten, conditions: list[str]) -> None:
 
 
 def _limits(sides: OriginalAndWritten, name: str) -> list[str]:
-    """Conditions on a length of which no guard speaks, where a branch on it shows: far above the example's, or below.
+    """Find bounds on a length without guards, at which the code branches: far above the example's length, or below.
 
-    That is looked for only where inputs are small: elsewhere the proof's other lengths have to do.
+    This is limited to small inputs; for others the proof's other lengths have to suffice.
     """
     size, found = sides.example[name], []
     count = elements(sides.trials, list(sides.lengths.sizes({name: size})))
@@ -98,11 +98,11 @@ def _limits(sides: OriginalAndWritten, name: str) -> list[str]:
 
 
 def _beginnings(sides: OriginalAndWritten) -> list[str]:
-    """Conditions for lengths that begin somewhere for the original alone.
+    """Find lower bounds on lengths that only the original enforces.
 
-    torch refuses to pool nothing; JAX gives an empty array, or what is left of its padding.
+    torch refuses to pool an empty tensor, for example; JAX returns an empty array, or only padding.
     """
-    # An index may be too large for what is shorter: that is no matter of lengths.
+    # An index can be out of range in a shorter tensor, which is not a bound on lengths: use the first indices.
     trials = Trials(sides.trials.module, *with_first_indices(sides.trials.args, sides.trials.kwargs))
     if not trials.runs({}):
         return []
@@ -115,7 +115,7 @@ def _beginnings(sides: OriginalAndWritten) -> list[str]:
         is_taken = partial(_takes_alone, trials, sides, name)
         if shortest == size or is_taken(shortest) or not sides.written_takes(sides.example | {name: shortest}):
             continue
-        # The last is the example's own.
+        # The last allowed length is the example's.
         found.append(f"{name} >= {_first(list(allowed), is_taken)}")
     return found
 
@@ -125,18 +125,18 @@ def _takes_alone(trials: Trials, sides: OriginalAndWritten, name: str, length: i
 
 
 def _first(lengths: list[int], is_taken: Callable[[int], bool]) -> int:
-    """The first of the lengths that is taken, as are all behind it."""
+    """Return the first length from which on all are accepted."""
     return lengths[bisect_left(lengths, True, hi=len(lengths) - 1, key=is_taken)]
 
 
 def _needed(sides: OriginalAndWritten) -> tuple[str, ...]:
-    """The conditions beyond which both sides were not seen to give the same, in evaluation and in training."""
+    """Return the conditions that are needed: when violated, the sides were not seen to agree in both modes."""
     left = dict.fromkeys(sides.lengths.conditions)
     needed: set[str] = set()
     for condition in sides.lengths.conditions:
         if condition not in left or condition in needed:
             continue
-        unneeded: list[frozenset[str]] = []  # by each set of lengths at which both sides agree: what it does not meet
+        unneeded: list[frozenset[str]] = []  # the violated conditions, one set per lengths at which both sides agree
         for sizes in _spread(condition, sides):
             broken = sides.lengths.broken(sizes).intersection(left)
             if not sides.agree_at(sizes, in_training_too=True):
@@ -150,10 +150,10 @@ def _needed(sides: OriginalAndWritten) -> tuple[str, ...]:
 
 
 def _spread(condition: str, sides: OriginalAndWritten) -> Iterator[Lengths]:
-    """Up to three sets of lengths beyond a condition that the original takes: a first one, the longest, the shortest.
+    """Yield up to three sets of lengths that violate a condition and that the original accepts.
 
-    Those next to it may be right by chance. The longest and the shortest meet what else the first meets: where they are
-    wrong, it is for this condition.
+    These are a first one, the longest and the shortest, since lengths close to the condition may agree by chance. The
+    longest and the shortest violate no conditions that the first does not, so a difference is due to this condition.
     """
     names = words_in(condition)
 
@@ -175,7 +175,7 @@ def _spread(condition: str, sides: OriginalAndWritten) -> Iterator[Lengths]:
 
 
 def beyond(condition: str, sides: OriginalAndWritten) -> Iterator[Lengths]:
-    """Lengths near the example's, and near and far from those that a condition names, that do not meet it."""
+    """Yield lengths that violate a condition: near the example's, and near and far from numbers in the condition."""
     names = [name for name in sides.lengths.names if name in words_in(condition)]
     numbers = [int(number) for number in re.findall(r"\d+", condition)]
     named = [length for number in numbers for length in (number, number + 1, number - 1, 2 * number, 4 * number)]
@@ -193,7 +193,7 @@ def beyond(condition: str, sides: OriginalAndWritten) -> Iterator[Lengths]:
 
 
 def _ones(sides: OriginalAndWritten) -> Lengths:
-    """As many lengths as can be 1 at once; empty if none can."""
+    """Set as many lengths as possible to 1 at once; empty if none can be."""
     found = dict(sides.example)
     for name in sides.lengths.names:
         if found[name] != 1 and sides.runs(found | {name: 1}):
@@ -202,10 +202,10 @@ def _ones(sides: OriginalAndWritten) -> Lengths:
 
 
 def _second(sides: OriginalAndWritten) -> Lengths:
-    """Other lengths for as many names as can be changed at once; empty if none can."""
+    """Change as many lengths as possible at once; empty if none can be changed."""
     found = dict(sides.example)
     for name, size in sides.example.items():
-        # The nearest cost least; one less comes first, since one more may be what formulas were made from.
+        # The nearest are cheapest; shorter ones come first, since formulas may have been inferred from longer ones.
         nearest = sorted(other_sizes(size), key=lambda other: (abs(other - size), other))
         found = next(filter(sides.runs, (found | {name: other} for other in nearest)), found)
     return found if found != sides.example else {}

@@ -1,4 +1,4 @@
-"""Layers of a stack that draw with one key: the proof's own numbers are others in each layer, and would not show it."""
+"""Find layers of a stack that share a random key; the proof supplies its own numbers, and would not notice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from port.translation.verify.wording import error_of
 
 
 def shared_keys_of(sides: OriginalAndWritten) -> str:
-    """What is wrong with the random streams of a written module's stacks; empty for nothing, and where none draws."""
+    """Describe the fault in the random streams of a written module's stacks; empty if there is none, or none draws."""
     from flax import nnx
 
     written = sides.translation
@@ -24,18 +24,18 @@ def shared_keys_of(sides: OriginalAndWritten) -> str:
     try:
         with cpu_precision(sides.precision == "float64" or written.needs_x64):
             return shared_keys(nnx.merge(*sides.written.parts(True)), written.stacked)
-    except Exception as error:  # the source's own
+    except Exception as error:  # the source's error
         if did_not_fit(error):
             raise
         return error_of(error)
 
 
 def shared_keys(module: Any, stacks: Collection[str]) -> str:
-    """What is wrong with the random streams of a Flax module's stacks; empty where each layer has its own.
+    """Describe the fault in the random streams of a Flax module's stacks; empty if each layer has its own stream.
 
     Args:
-        module: with its streams.
-        stacks: their dotted paths.
+        module: the Flax module.
+        stacks: the stacks' dotted paths.
     """
     import jax
     from flax import nnx
@@ -49,8 +49,8 @@ def shared_keys(module: Any, stacks: Collection[str]) -> str:
         same = np.unique(rows, axis=0)
         if len(same) < len(rows) or data.ndim < 2:
             return (
-                f"the layers of a stack draw with one key, and so alike: {dotted} has {len(same)} for "
-                f"{max(len(rows), 2)} layers or more. Each layer needs a random stream of its own, as port.nn.stacked "
-                "makes them"
+                f"the layers of a stack share a random key, and so draw the same numbers: {dotted} has {len(same)} for "
+                f"{max(len(rows), 2)} layers or more. Each layer needs its own random stream, as port.nn.stacked "
+                "creates them"
             )
     return ""

@@ -1,4 +1,4 @@
-"""Smaller lengths of the inputs, for a proof that would not fit at the example's."""
+"""Find smaller input lengths, for a proof that does not fit into memory or time at the example's."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 def smaller(sides: OriginalAndWritten, is_enough: Callable[[Lengths], bool]) -> Lengths | None:
-    """The inputs' lengths, halved one by one, the largest first, until they are small enough; None if they never are.
+    """Halve the inputs' lengths one by one, the largest first, until they are small enough; None if they never are.
 
     Args:
         sides: the original and the written module.
-        is_enough: whether these lengths are.
+        is_enough: whether lengths are small enough.
     """
     sizes = dict(sides.example)
     while not is_enough(sizes):

@@ -1,4 +1,4 @@
-"""The original's side of the proof: one run of a torch module that draws the numbers of a seed."""
+"""The original's side of the proof: a run with supplied random numbers."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
     from torch import nn
 
 OUTPUT, INPUT = "output", "input"
-"""Tensors that go in and come out are called by these and their numbers, in the order of torch's leaves."""
+"""Inputs and outputs are named by these and their numbers, in the order of torch's leaves."""
 
 
 def torch_run(
-    module: torch.nn.Module, given: Any, training: bool, seed: int, part: Collection[str] | None = None
+    module: torch.nn.Module, call: Any, training: bool, seed: int, part: Collection[str] | None = None
 ) -> Run:
     """Run the original, forward and backward.
 
     Args:
-        module: stays as it is.
-        given: (args, kwargs).
+        module: the original; not modified.
+        call: (args, kwargs).
         training: the mode.
-        seed: of all that is drawn: the cotangents, and the numbers that both sides draw.
+        seed: seeds the cotangents and the numbers that both sides draw.
         part: names of the parameters whose gradients are kept; by default all are.
 
     Returns:
-        the run: ``output 0``, ``input 0`` and so on in the order of torch's leaves.
+        The run, with ``output 0``, ``input 0`` and so on in the order of torch's leaves.
     """
     import torch
     from torch.utils import _pytree as pytree
 
-    leaves, spec = pytree.tree_flatten(given)
+    leaves, spec = pytree.tree_flatten(call)
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     silenced: tuple[str, ...] = ()
 
@@ -63,7 +63,7 @@ def torch_run(
     differentiated = partial(torch_pass, fresh, called, inputs, RandomCotangents(seed), part)
     run = differentiated()
     if run.no_gradient:
-        # It may be the inputs that must not need one, as of a module that says itself what needs a gradient.
+        # Perhaps the inputs must not require gradients, as in a module that sets requires_grad itself.
         alone = differentiated(by_inputs=False)
         if alone.cotangents and not alone.no_gradient:
             alone.refused_inputs, run = run.no_gradient, alone
@@ -79,17 +79,17 @@ def _fresh(module: nn.Module, training: bool) -> nn.Module:
     return made
 
 
-def torch_outputs(module: torch.nn.Module, given: Any, training: bool, seed: int) -> list[np.ndarray]:
-    """What the original gives, forward alone; arguments as of `torch_run`."""
+def torch_outputs(module: torch.nn.Module, call: Any, training: bool, seed: int) -> list[np.ndarray]:
+    """Return the original's outputs, without a backward pass; for the arguments see `torch_run`."""
     import torch
 
-    args, kwargs = given
+    args, kwargs = call
     with torch.no_grad():
         return [as_numpy(result) for result in _results(_fresh(module, training), args, kwargs, seed)[0]]
 
 
 def _results(module: nn.Module, args: Any, kwargs: Any, seed: int) -> tuple[list[torch.Tensor], tuple[str, ...]]:
-    """The tensors that a module gives, and the layers whose dropout was off."""
+    """Return a module's output tensors, and the layers whose dropout was off."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -101,11 +101,11 @@ def _results(module: nn.Module, args: Any, kwargs: Any, seed: int) -> tuple[list
 
 
 def _silenced(module: nn.Module) -> tuple[list[nn.Module], tuple[str, ...]]:
-    """Switch off dropout deep inside layers that are kept whole, where its mask's layout is the layer's own business.
+    """Switch off dropout inside leaf layers, where the layout of its mask is unknown.
 
     Returns:
-        those layers, within whose code functional dropouts are to be switched off, too; and the names of those that had
-        any.
+        The leaf layers, in which functional dropouts have to be switched off too, and the names of those that had a
+        dropout.
     """
     within, names = [], []
     for path, layer in kept_layers(module).items():

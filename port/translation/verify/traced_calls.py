@@ -1,4 +1,4 @@
-"""Every call of a checkpointed class is traced anew, while numbers are drawn that are no arguments."""
+"""Force a new trace for every call of a checkpointed class, so that each call draws its own supplied numbers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from unittest.mock import patch
 
 @contextmanager
 def each_call_traced(code: ModuleType, checkpointed: Iterable[str]) -> Iterator[None]:
-    """Within it, JAX traces every call of a written module's checkpointed classes anew.
+    """Context manager: trace every call of a written module's checkpointed classes separately.
 
-    A call under `nnx.remat` is traced once for all modules that are alike, and what was drawn while it was traced would
-    stand in all of them: a key is an argument, and the numbers of `jax_draws` are none.
+    `nnx.remat` traces a call once for all modules of equal structure. The numbers of `jax_draws`, which are constants
+    of the trace and not arguments as a key is, would then be the same in all of them.
     """
     numbers = count()
 
     def numbered(call: Any) -> Any:
         @wraps(call)
         def numbered_call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            self.number_of_call = next(numbers)  # told apart by it: it is no array, and so a part of the structure
+            self.number_of_call = next(numbers)  # not an array, so a part of the structure: no two are equal
             return call(self, *args, **kwargs)
 
         return numbered_call

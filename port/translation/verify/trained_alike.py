@@ -1,4 +1,4 @@
-"""Whether both sides train the same parameters."""
+"""Compare which parameters the two sides train."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ WHAT = "frozen parameters"
 
 @dataclass(frozen=True)
 class FrozenAlike(Compared):
-    """How many parameters are frozen on a side; ``difference`` is how many are on one side alone."""
+    """The number of parameters frozen on either side; ``difference`` counts those frozen on one side only."""
 
     def __str__(self) -> str:
         if self.agrees:
             return f"{self.what}: {self.count}, the same on both sides"
-        return f"{self.what}: {self.difference:.0f} of {self.count} trained on one side alone: {self.where}"
+        return f"{self.what}: {self.difference:.0f} of {self.count} trained on one side only: {self.where}"
 
 
 def frozen_alike(theirs: dict[str, bool], ours: dict[str, bool], translation: WrittenModule) -> Compared:
-    """Compare what either side trains.
+    """Compare which parameters the two sides train.
 
     Args:
-        theirs: torch's parameters, and whether each is trained.
-        ours: Flax's variables, and whether each is.
-        translation: whose mapping brings Flax's names to torch's. What it has no home for is not compared.
+        theirs: torch's parameter → whether it is trained.
+        ours: Flax's variable → whether it is trained.
+        translation: its mapping converts Flax's names to torch's. Tensors without a place in Flax are not compared.
     """
     apart, count = [], 0
     for entry in translation.mapping.entries:

@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 def unread_and_felt(
     module: torch.nn.Module,
     translation: WrittenModule,
-    given: Any,
+    call: Any,
     training: bool,
     seed: int,
     outputs: Arrays,
 ) -> list[str]:
-    """The entries of the state dict without a place in the written module by which the original's outputs change.
+    """Return the state dict's entries that the written module lacks and that the original's outputs depend on.
 
-    Each is given other numbers, and the original is run again. What no run feels, as a head that is not called in this
-    mode, may well be left out.
+    Each entry's values are changed, and the original is run again. An entry without effect, as of a head that this mode
+    does not call, may be left out.
 
     Args:
-        module: the original; stays as it is.
-        translation: of it.
-        given: (args, kwargs).
+        module: the original; not modified.
+        translation: the written module.
+        call: (args, kwargs).
         training: the mode.
-        seed: of all that is drawn.
-        outputs: what the original gives with its own numbers.
+        seed: seeds all draws.
+        outputs: the original's outputs with its own values.
     """
     names = [
         f"{translation.prefix}{name}"
@@ -46,28 +46,28 @@ def unread_and_felt(
         if not name.endswith("num_batches_tracked")  # no output depends on a count
     ]
 
-    def felt(some: list[str]) -> bool:
+    def matter(some: list[str]) -> bool:
         other = copied(module)
         held = {**dict(other.named_parameters(remove_duplicate=False)), **dict(other.named_buffers())}
         for name in some:
             if name in held:
                 held[name].data = _other(held[name].data, seed)
         try:
-            run = torch_run(other, given, training, seed)
-        except Exception:  # numbers that the user's code does not take
+            run = torch_run(other, call, training, seed)
+        except Exception:  # the user's code refuses the changed values
             return False
         return any(
             not np.array_equal(a, b, equal_nan=True)
             for a, b in zip(outputs.values(), run.outputs.values(), strict=True)
         )
 
-    if not names or not felt(names):
+    if not names or not matter(names):
         return []
-    return [name.removeprefix(translation.prefix) for name in names if felt([name])]
+    return [name.removeprefix(translation.prefix) for name in names if matter([name])]
 
 
 def _other(tensor: torch.Tensor, seed: int) -> torch.Tensor:
-    """Other numbers of the same kind: an index stays one."""
+    """Return other values of the same kind: indices stay valid indices."""
     import torch
 
     if tensor.layout is not torch.strided:

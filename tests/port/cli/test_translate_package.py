@@ -218,7 +218,7 @@ def test_a_folder_that_is_no_package(written: tuple[Path, str]) -> None:
     init = (folder / "__init__.py").read_text()
     (folder / "__init__.py").unlink()
     try:
-        with pytest.raises(BrokenWeights, match=r"is no package: it has no __init__\.py"):
+        with pytest.raises(BrokenWeights, match=r"is not a package: it has no __init__\.py"):
             prove_files(folder, module.Net(), torch.randn(2, 5, 4))
     finally:
         (folder / "__init__.py").write_text(init)

@@ -99,7 +99,7 @@ def test_files_that_are_no_translation_s(translation: Translation, tmp_path: Pat
     write_folder(translation, tmp_path / "out", name="held")
     source = tmp_path / "out" / "held.py"
     port.weights.write_arrays(source.with_suffix(".safetensors"), translation.values)
-    with pytest.raises(BrokenWeights, match="does not say of which translation it is"):
+    with pytest.raises(BrokenWeights, match="has no translation metadata"):
         prove_files(source, Held(), torch.randn(4, 3))
     source.with_suffix(".safetensors").unlink()
     with pytest.raises(BrokenWeights, match="cannot be read"):

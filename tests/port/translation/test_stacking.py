@@ -137,7 +137,7 @@ def test_one_key_for_all_layers_is_found(name: str) -> None:
     made = translated(name)
     shared = replace(made, source=made.source.replace(" = stacked(", " = alike(") + _ALIKE)
     proof = proof_of(shared, name)
-    assert not proof.agrees and "draw with one key" in proof.failed
+    assert not proof.agrees and "share a random key" in proof.failed
 
 
 @pytest.mark.sweep

@@ -1,4 +1,4 @@
-"""Written sources as packages: a file for each of the original's files, with imports between them."""
+"""Split a generated source into a package: one file for each file of the original, with imports between them."""
 
 from port.translation.codegen.packages.distributing import WrittenPackage, distributed
 

@@ -1,7 +1,7 @@
-"""Distribute the definitions of a written source over the files of a package.
+"""Distribute the definitions of a generated source over the files of a package.
 
-Every statement stays as it is, but for a number behind a class's name that its file does not need, and for the way to
-the files beside the package.
+Statements stay unchanged, with two exceptions: class names lose a numeric suffix that their file does not need, and
+paths to the files beside the package are adjusted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from port.translation.codegen.vendor.lookups import Import
 from port.translation.codegen.vendor.renaming import edited, in_text
 
 COPIES = ("from_port",)
-"""Where a standalone package has what is copied from port."""
+"""The file of a standalone package that holds the copies from port."""
 
 _BESIDE = "Path(__file__).with_name("
 _FUTURE = "from __future__ import annotations"
@@ -38,13 +38,13 @@ _FUTURE = "from __future__ import annotations"
 
 @dataclass(frozen=True)
 class WrittenPackage:
-    """A written source as a package.
+    """A generated source as a package.
 
     Attributes:
-        files: their paths in the package, ``layers/attention.py`` → their texts.
+        files: paths in the package, as ``layers/attention.py`` → texts.
         homes: name of each definition in the single source → the module that has it, and its name there; empty for a
             package that was read from its folder.
-        remarks: what stands in another place than in the original, and why.
+        remarks: which definitions are in another file than in the original, and why.
     """
 
     files: Mapping[str, str]
@@ -53,27 +53,27 @@ class WrittenPackage:
 
     @property
     def original_files(self) -> dict[str, str]:
-        """All but that of what is copied from port."""
+        """The files that are not copied from port."""
         return {file: text for file, text in self.files.items() if file != file_of(COPIES)}
 
     @property
     def own_text(self) -> str:
-        """The texts of these; to be read, not to be run."""
+        """The text of these files, joined for searching; not executable."""
         return "\n\n".join(self.original_files.values())
 
 
 def distributed(
     source: str, originals: Mapping[str, OriginalDefinition], *, root: str, name: str, title: str
 ) -> WrittenPackage:
-    """The package that a source is distributed over.
+    """Distribute a source over the files of a package.
 
-    What no file of the original's defines stands in the file that needs it first, or with the root.
+    A definition that has no file in the original goes to the file that needs it first, or to the root's.
 
     Args:
-        source: of one file.
-        originals: the name of each written definition → what it was made from.
+        source: the single source.
+        originals: the name of each generated definition → its original.
         root: name of the root's class.
-        name: of the written module: of the files beside the package, and of the root's file if it has none.
+        name: name of the generated module: of the files beside the package, and of the root's file if it has none.
         title: the first line of the package's docstring.
     """
     return _Distributing(source, originals, root, name, title).package()
@@ -92,11 +92,11 @@ class _Distributing:
         self.uses = [self._used(definition) for definition in self.definitions]
         placed = self._placed(name)
         self.places = joined_places(placed, self.uses, placed[self.number[root]])
-        self._tell_joined(placed)
+        self._remark_on_joined_files(placed)
         self.names = names_in_files(self.source, self._by_place(), self._own_names(), set(self._imported_names()))
 
     def package(self) -> WrittenPackage:
-        """The files."""
+        """Return the package with its files."""
         files = {place: self._text(place, definitions) for place, definitions in self._by_place().items()}
         if self.copies:
             last = self.copies[-1].lines[1]
@@ -110,15 +110,15 @@ class _Distributing:
             homes[bound] = (dotted_place(self.places[number]), self.names.get(bound, bound))
         return WrittenPackage({file_of(place): files[place] for place in sorted(files)}, homes, tuple(self.remarks))
 
-    # %% Where everything stands
+    # %% Files of definitions
 
     def _used(self, definition: Definition) -> list[int]:
-        """The definitions that one reads, but for itself."""
+        """Return the numbers of the other definitions that a definition reads."""
         read = {name.id for name in definition.names.found} - definition.binds
         return sorted({self.number[name] for name in read if name in self.number})
 
     def _placed(self, name: str) -> list[FilePlace]:
-        """Where every definition would stand, if files could need each other."""
+        """Return each definition's file, before circular imports are resolved."""
         known = [self.originals.get(next(iter(each.binds), "")) for each in self.definitions]
         files = {one.file: one.module for one in known if one is not None and one.file is not None}
         places = places_of(files, reserved=[f"test_{name}", *(COPIES if self.copies else ())])
@@ -132,7 +132,7 @@ class _Distributing:
                 users = (found[user] for user, used in enumerate(self.uses) if number in used)
                 found[number] = next((place for place in users if place is not None), found[root])
         made = [place for place in found if place is not None]
-        self._tell_homeless({each: place for each, place in zip(known, made, strict=True) if each is not None})
+        self._remark_missing_files({each: place for each, place in zip(known, made, strict=True) if each is not None})
         return made
 
     def _by_place(self) -> dict[FilePlace, list[Definition]]:
@@ -141,12 +141,12 @@ class _Distributing:
             made.setdefault(place, []).append(definition)
         return made
 
-    def _tell_homeless(self, placed: Mapping[OriginalDefinition, FilePlace]) -> None:
+    def _remark_missing_files(self, placed: Mapping[OriginalDefinition, FilePlace]) -> None:
         for original, place in placed.items():
             if original.file is None and original.is_own:
                 self.remarks.append(f"{original.module}.{original.name} is in no file: {file_of(place)} has it")
 
-    def _tell_joined(self, placed: Iterable[FilePlace]) -> None:
+    def _remark_on_joined_files(self, placed: Iterable[FilePlace]) -> None:
         joined: dict[FilePlace, dict[FilePlace, None]] = {}
         for before, place in zip(placed, self.places, strict=True):
             joined.setdefault(place, {})[before] = None
@@ -179,7 +179,7 @@ class _Distributing:
         return formatted(_docstring(title) + "\n".join(head) + "\n\n\n" + "\n\n\n".join(parts) + "\n")
 
     def _written(self, definition: Definition, place: FilePlace) -> str:
-        """A definition as it stands in its file."""
+        """Return the text of a definition in its file."""
         here = {name for name in self.names if self.places[self.number[name]] == place}
         new: dict[ast.expr, str] = {name: self.names[name.id] for name in definition.names.found if name.id in here}
         own = {name: self.names.get(name, name) for name in definition.binds}
@@ -196,20 +196,20 @@ class _Distributing:
         return lines + [_import(relative_module(COPIES, place), name, name) for name in read if name in copied]
 
     def _top(self, text: str) -> str:
-        """The package's own file: it gives what the file of the root's gives to a user."""
+        """Return the text of the package's ``__init__``, which exports the root, ``load`` and what ``load`` uses."""
         root = self.places[self.number[self.root]]
         if root == (INIT,):
             return text
-        given = [self.root, *(["load"] if "load" in self.number else [])]
+        exported = [self.root, *(["load"] if "load" in self.number else [])]
         if "load" in self.number:
             used = self.uses[self.number["load"]]
-            given += [name for name, number in self.number.items() if number in used and name != self.root]
+            exported += [name for name, number in self.number.items() if number in used and name != self.root]
         lines = []
-        for name in given:
+        for name in exported:
             home = self.places[self.number[name]]
             if home != (INIT,):
                 lines.append(_import(relative_module(home, (INIT,)), self.names.get(name, name), name))
-        shown = f"__all__ = [{', '.join(repr(name) for name in sorted(given))}]\n"
+        shown = f"__all__ = [{', '.join(repr(name) for name in sorted(exported))}]\n"
         has_own = any(place == (INIT,) for place in self.places)
         head = f"{text}\n\n" if has_own else _docstring(self.title)
         return formatted(head + "\n".join(lines) + "\n\n" + shown)

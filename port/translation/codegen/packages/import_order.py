@@ -1,4 +1,4 @@
-"""Which files of a package have to be one, so that none is imported that is half imported itself."""
+"""Join files of a package that import each other, so that no import is circular."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Needs = Mapping[FilePlace, Iterable[FilePlace]]
 
 
 def joined_places(homes: Sequence[FilePlace], uses: Sequence[Iterable[int]], root: FilePlace) -> list[FilePlace]:
-    """The places of definitions, where files that need each other are one.
+    """Return each definition's file, with files that need each other joined.
 
-    Those become one file: that of the definition which stands first, and so is needed by the others.
+    The joined file is that of the definition that comes first in the source, since the others need it.
 
     Args:
-        homes: where each definition would stand, in the order of their source.
-        uses: the numbers of the definitions that each reads.
-        root: what the package imports first.
+        homes: the intended file of each definition, in the order of the source.
+        uses: for each definition, the numbers of the definitions that it reads.
+        root: the file that the package imports first.
     """
     places, first = list(homes), root
     while True:
@@ -32,7 +32,7 @@ def joined_places(homes: Sequence[FilePlace], uses: Sequence[Iterable[int]], roo
 
 
 def needed_places(places: Sequence[FilePlace], uses: Sequence[Iterable[int]]) -> dict[FilePlace, list[FilePlace]]:
-    """Every place → those that it imports from, in the order in which imports are sorted."""
+    """Return, for each file, the files that it imports from, in the order in which imports are sorted."""
     needs: dict[FilePlace, set[FilePlace]] = {place: set() for place in places}
     for place, used in zip(places, uses, strict=True):
         needs[place] |= {places[number] for number in used} - {place}
@@ -40,9 +40,9 @@ def needed_places(places: Sequence[FilePlace], uses: Sequence[Iterable[int]]) ->
 
 
 def half_imported(needs: Needs, root: FilePlace) -> tuple[FilePlace, FilePlace] | None:
-    """A place that imports from one that is only half imported then, and that one; None where all can be imported.
+    """Find a circular import: the importing file and the partially imported one; None if there is none.
 
-    Python imports a package, ``__init__``, before any file of it: so a file in it may need what needs the package.
+    Python imports a package's ``__init__`` before any file of the package, so a cycle can also go through ``__init__``.
     """
     begun: set[FilePlace] = set()
     done: set[FilePlace] = set()

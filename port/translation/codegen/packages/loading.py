@@ -1,4 +1,4 @@
-"""Import a written package from the texts of its files."""
+"""Import a generated package from the texts of its files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ _numbers = count()
 
 
 def loaded_package(files: Mapping[str, str], name: str) -> dict[str, ModuleType]:
-    """The modules of a package by their dotted names in it, ``""`` for itself; tracebacks show their lines.
+    """Import a package; tracebacks show its lines.
 
     Args:
-        files: their paths in the package, ``layers/attention.py`` → their texts.
-        name: of the package, for tracebacks.
+        files: paths in the package, as ``layers/attention.py`` → texts.
+        name: the package's name, for tracebacks.
+
+    Returns:
+        Dotted name within the package, ``""`` for the package itself → module.
     """
     label = f"{name}{LABEL}package_{next(_numbers)}"
     paths = {dotted_place(tuple(path.removesuffix(".py").split("/"))): path for path in files}
@@ -42,7 +45,7 @@ def _inside(package: str, module: str) -> str:
 
 
 class _Texts(MetaPathFinder, Loader):
-    """Finds modules by their names in texts."""
+    """A finder and loader of modules whose texts are in memory."""
 
     def __init__(self, label: str, paths: Mapping[str, str], texts: Mapping[str, str]) -> None:
         self.label, self.paths, self.texts = label, paths, texts

@@ -1,4 +1,4 @@
-"""Which file of the original's defines what a written definition was made from."""
+"""Find the original's file that each generated definition comes from."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from port.translation.structure.program import Program
 
 @dataclass(frozen=True)
 class OriginalDefinition:
-    """A class or a function of the original's.
+    """A class or a function of the original.
 
     Attributes:
-        name: its own.
-        module: dotted, that defines it; a script's by the name that it could be imported by.
-        file: the path of the module's source; None where the project has none.
-        is_own: whether it is the project's, and neither PyTorch's nor what holds a single layer.
+        name: its name.
+        module: dotted name of the defining module; for a script, the name under which it could be imported.
+        file: the path of the module's source; None if the project has none.
+        is_own: whether the project defines it, rather than PyTorch or the wrapper of a single layer.
     """
 
     name: str
@@ -32,7 +32,7 @@ class OriginalDefinition:
 
 
 def original_definitions(program: Program) -> dict[str, OriginalDefinition]:
-    """The name of each written definition → what it was made from."""
+    """Return the name of each generated definition → its original."""
     classes = {made.name: made.original for made, _ in program.written_classes}
     configurations = {made.name: made.original for made in program.configurations}
     functions = {made.name: made.original for part in program.parts for made in part.functions}
@@ -42,7 +42,7 @@ def original_definitions(program: Program) -> dict[str, OriginalDefinition]:
 
 
 def definition_of(original: Any) -> OriginalDefinition:
-    """Where a class or a function is defined."""
+    """Return where a class or a function is defined."""
     original = inspect.unwrap(original)
     if original.__module__.partition(".")[0] == "torch" or original is SingleLayerModel:
         return OriginalDefinition(original.__name__, original.__module__, None, is_own=False)
@@ -51,7 +51,7 @@ def definition_of(original: Any) -> OriginalDefinition:
 
 
 def _file(original: Any) -> str | None:
-    """The path of its source; what a notebook or ``exec`` has defined is in no file."""
+    """Return the path of the source file; None for definitions of a notebook or of ``exec``."""
     try:
         path = inspect.getsourcefile(original)
     except (TypeError, OSError):
@@ -62,7 +62,7 @@ def _file(original: Any) -> str | None:
 
 
 def _is_of_a_file(original: Any) -> bool:
-    """Whether the code of a class is; Python looks for a class by the name of its module alone."""
+    """Whether a class's methods come from a file; `inspect` itself only checks the class's module."""
     own = [function.__code__.co_filename for function in vars(original).values() if isinstance(function, FunctionType)]
     return not own or dataclasses.is_dataclass(original) or not all(name.startswith("<") for name in own)
 

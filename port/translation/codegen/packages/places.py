@@ -1,4 +1,4 @@
-"""Places of files in a written package: those that the original's files have among one another."""
+"""Paths of files in a generated package, which mirror the original's folders."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ INIT = "__init__"
 
 
 def places_of(files: Mapping[str, str], *, reserved: Collection[str] = ()) -> dict[str, FilePlace]:
-    """Where each file of the original's has its twin: beneath the folder that is common to all.
+    """Return the place of each original file's twin, relative to the deepest common folder.
 
     Args:
-        files: their paths → the dotted names of their modules.
-        reserved: names of files that are written for something else, without suffixes.
+        files: the original's paths → the dotted names of their modules.
+        reserved: names that other generated files use, without suffixes.
     """
     found = {path: _imported_as(path, module) for path, module in files.items()}
     while several := {place for place, count in Counter(found.values()).items() if count > 1}:
-        found |= {path: _with_a_folder_more(path, place) for path, place in found.items() if place in several}
-    common = _alike([place[:-1] for place in found.values()])
+        found |= {path: _with_parent_folder(path, place) for path, place in found.items() if place in several}
+    common = _common_depth([place[:-1] for place in found.values()])
     named = {path: tuple(map(_importable, place[common:])) for path, place in found.items()}
     folders = {folder for place in named.values() for folder in folders_of(place)}
     taken: set[FilePlace] = {(name,) for name in reserved}
@@ -35,7 +35,7 @@ def places_of(files: Mapping[str, str], *, reserved: Collection[str] = ()) -> di
 
 
 def free_place(wanted: FilePlace, taken: Collection[FilePlace]) -> FilePlace:
-    """A place, or one with a number behind its name where that is taken."""
+    """Return the wanted place, with a numeric suffix if it is taken."""
     place, number = wanted, 2
     while place in taken:
         place, number = (*wanted[:-1], f"{wanted[-1]}_{number}"), number + 1
@@ -43,29 +43,29 @@ def free_place(wanted: FilePlace, taken: Collection[FilePlace]) -> FilePlace:
 
 
 def folders_of(place: FilePlace) -> list[FilePlace]:
-    """The folders that a file is in, outermost first, but for the package's own."""
+    """Return a file's folders below the package, outermost first."""
     return [place[:depth] for depth in range(1, len(place))]
 
 
 def dotted_place(place: FilePlace) -> str:
-    """The module of a place, from the package on: ``layers.attention``; ``""`` for the package itself."""
+    """Return the dotted name of a place within the package: ``layers.attention``; ``""`` for the package itself."""
     return ".".join(place[:-1] if place[-1] == INIT else place)
 
 
 def file_of(place: FilePlace) -> str:
-    """The path of a place's file, from the package's folder on."""
+    """Return the path of a place's file, relative to the package's folder."""
     return "/".join(place) + ".py"
 
 
 def relative_module(there: FilePlace, here: FilePlace) -> str:
-    """How a file imports another: ``.attention``, ``..norms``."""
+    """Return the relative module name by which one file imports another: ``.attention``, ``..norms``."""
     package, target = here[:-1], there[:-1] if there[-1] == INIT else there
-    common = _alike([package, target])
+    common = _common_depth([package, target])
     return "." * (len(package) - common + 1) + ".".join(target[common:])
 
 
 def _imported_as(path: str, module: str) -> FilePlace:
-    """By the name that Python imports it by; by the file's alone where that is another."""
+    """Return the place by the module's dotted name; by the file's name if the two do not match."""
     file = Path(path).with_suffix("").parts
     parts = tuple(module.split("."))
     if file[-1] == INIT:
@@ -75,18 +75,18 @@ def _imported_as(path: str, module: str) -> FilePlace:
     return file[-2:] if file[-1] == INIT else file[-1:]
 
 
-def _with_a_folder_more(path: str, place: FilePlace) -> FilePlace:
+def _with_parent_folder(path: str, place: FilePlace) -> FilePlace:
     return Path(path).with_suffix("").parts[-len(place) - 1 :]
 
 
-def _alike(places: Sequence[FilePlace]) -> int:
-    """How many names all begin with."""
+def _common_depth(places: Sequence[FilePlace]) -> int:
+    """Return the length of the common prefix."""
     shortest = min(map(len, places), default=0)
     return next((depth for depth in range(shortest) if len({place[depth] for place in places}) > 1), shortest)
 
 
 def _importable(name: str) -> str:
-    """A name that ``import`` takes."""
+    """Turn a name into a valid identifier."""
     name = re.sub(r"\W", "_", name)
     name = f"_{name}" if name[0].isdigit() else name
     return f"{name}_" if keyword.iskeyword(name) else name

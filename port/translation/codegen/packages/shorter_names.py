@@ -1,4 +1,4 @@
-"""The names that written classes have in their own files: the original's, where one source had to number them."""
+"""Restore the original's class names in a package, where the single source had to number them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def names_in_files(
     originals: Mapping[str, str],
     imported: Collection[str],
 ) -> dict[str, str]:
-    """Names in one source → those in the files of a package, where they are others.
+    """Return the names that change: name in the single source → name in the package's file.
 
     Args:
-        source: the one.
-        files: what each holds.
-        originals: the name of a definition in the source → the original's.
+        source: the single source.
+        files: place → the definitions in that file.
+        originals: the name of a definition in the source → the original's name.
         imported: names that the source imports.
     """
     made: dict[str, str] = {}

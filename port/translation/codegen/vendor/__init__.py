@@ -1,4 +1,4 @@
-"""Written sources that stand alone: what they take from port is copied into them."""
+"""Standalone sources: copy into a generated source what it imports from port."""
 
 from port.translation.codegen.vendor.copying import with_own_copies
 

@@ -1,7 +1,6 @@
-"""A written source without its imports from ``port``: what it takes from there is copied into it.
+"""Copy into a generated source what it imports from ``port``.
 
-Only what is needed is copied, with what that needs in turn, as it stands in port's own source with its comments. A name
-that something else has already becomes another one.
+Only the definitions that are needed are copied, transitively, with their comments. Names that collide are changed.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ _HEAD = (
 
 
 def with_own_copies(source: str, *, package: str = "port", never: tuple[str, ...] = ("torch",)) -> str:
-    """A source that does not import a package any more.
+    """Return a source that no longer imports a package.
 
     Args:
-        source: of a module; all that it takes from the package is imported at its top.
-        package: what is copied from.
-        never: what no copy may import either; the source itself may.
+        source: text of a module that imports the package at its top only.
+        package: the package to copy from.
+        never: packages that copies must not import; the source itself may.
 
     Raises:
-        UsageError: something cannot be copied; says what, where and why.
+        UsageError: something cannot be copied; the message says what, where and why.
     """
     return _Copying(source, package, never).text()
 
@@ -59,14 +58,14 @@ class _Copying:
         self.names: dict[Target, str] = {}
         self.lines: list[str] = []
         self.is_free = True
-        """Whether the source itself imports nothing of what no copy may."""
+        """Whether the source itself imports none of the packages in ``never``."""
 
     def is_own(self, module: str) -> bool:
-        """Whether a module is of the package."""
+        """Whether a module belongs to the package."""
         return module == self.package or module.startswith(f"{self.package}.")
 
     def text(self) -> str:
-        """The source with the copies."""
+        """Return the source with the copies."""
         self._copy(self.root, set(self.root.definitions))
         if set(self.copied) == {self.root}:
             return self.root.text
@@ -94,10 +93,10 @@ class _Copying:
         ]
         return "\n\n\n".join(parts)
 
-    # %% What is needed
+    # %% Dependencies
 
     def _copy(self, module: Module, wanted: set[Definition]) -> None:
-        """Take definitions of a module, with all that they need."""
+        """Copy definitions of a module, with all that they need."""
         known = self.copied.setdefault(module, set())
         new = [definition for definition in module.definitions if definition in wanted - known]
         known |= wanted
@@ -109,7 +108,7 @@ class _Copying:
                     self._copy(there, set(there.defining(target.name)))
 
     def _copy_changes(self) -> None:
-        """Take what changes something that was copied, from where something was copied; and what that needs."""
+        """Copy statements that modify a copied definition when imported, as ``f.defvjp(…)``, and what they need."""
         before = 0
         while before != (before := sum(map(len, self.copied.values()))):
             for module in [module for module in self.copied if module is not self.root]:
@@ -119,7 +118,7 @@ class _Copying:
                         self._copy(module, {definition})
 
     def _put_in_order(self, module: Module, above: tuple[Module, ...] = ()) -> None:
-        """What is needed first comes first: a class may be made from another when the file is imported."""
+        """Order modules by dependency: a base class has to be defined before the class that derives from it."""
         for definition in sorted(self.copied[module], key=lambda definition: definition.lines):
             for _, _, target in self.references[definition]:
                 there = self.modules(target.module) if isinstance(target, Defined) and target.module else module
@@ -128,13 +127,13 @@ class _Copying:
         self.order.append(module)
 
     def _read(self, module: Module, definition: Definition) -> Iterator[tuple[ast.expr, str, Target]]:
-        """The names in a definition that stand for something: the expression, its text, what it is."""
+        """Yield the names in a definition that need a target: the expression, its text, the target."""
         parents: dict[ast.AST, ast.AST] = {}
         for node in ast.walk(definition.node):
             parents |= dict.fromkeys(ast.iter_child_nodes(node), node)
             is_own = isinstance(node, ast.Import | ast.ImportFrom) and module.takes_own(node)
             if is_own and node not in definition.names.imports:
-                raise self._refused(module, node, f"`{ast.unparse(node)}` stands where it cannot be taken out")
+                raise self._refused(module, node, f"`{ast.unparse(node)}` is where it cannot be removed")
         found = [(name, module.target(name.id, self.modules)) for name in definition.names.found]
         for name, statement in definition.names.imported:
             found.append((name, module.imported(statement, _alias(name.id, statement), self.modules)))
@@ -143,7 +142,7 @@ class _Copying:
             while isinstance(target, Whole):
                 parent = parents.get(read)
                 if not isinstance(parent, ast.Attribute):
-                    raise self._refused(module, read, f"the module {target.module} itself is handed on")
+                    raise self._refused(module, read, f"the module {target.module} itself is used as a value")
                 target, read = attribute_of(target.module, parent.attr, self.modules), parent
             if isinstance(target, Imported) and target.module.partition(".")[0] in self.never:
                 if module is not self.root:
@@ -153,16 +152,16 @@ class _Copying:
                 yield read, ast.unparse(read), target
 
     def _refused(self, module: Module, node: ast.AST, why: str) -> UsageError:
-        place = f"{module.name or 'the written source'}, line {getattr(node, 'lineno', '?')}"
-        return UsageError(f"a standalone source cannot be made: {place}: {why}. Leave standalone away")
+        place = f"{module.name or 'the generated source'}, line {getattr(node, 'lineno', '?')}"
+        return UsageError(f"a standalone source is not possible: {place}: {why}. Translate without standalone")
 
     def _share(self) -> None:
-        """Leave out what another module defines to the letter, ``Sizes = int | Sequence[int]``."""
+        """Drop definitions that another module repeats verbatim, as ``Sizes = int | Sequence[int]``."""
         first: dict[object, Target] = {}
         same: dict[Target, Target] = {}
         for module in self.order:
             for definition in module.definitions:
-                if module is self.root or definition not in self.copied[module] or not _is_fixed(definition):
+                if module is self.root or definition not in self.copied[module] or not _is_immutable(definition):
                     continue
                 (name,) = definition.binds
                 target = Defined(module.name, name)
@@ -177,14 +176,14 @@ class _Copying:
     # %% Names
 
     def _name(self) -> None:
-        """Give each thing the name that it has, or a free one."""
+        """Choose a name for each target: its own, or a free one if that is taken."""
         texts: dict[Target, dict[Module, set[str]]] = {}
         for module in [self.root, *self.order]:
             for definition in self.copied[module]:
                 for _, text, target in self.references[definition]:
                     texts.setdefault(target, {}).setdefault(module, set()).add(text)
         wanted: dict[Target, str] = {}
-        # What is there keeps its name; then what the source itself imports, and then the rest.
+        # The source's own definitions keep their names; its imports come next, then the rest.
         for name in sorted(set[str]().union(*(definition.binds for definition in self.root.definitions))):
             wanted[Defined("", name)] = name
         for module in [self.root, *self.order]:
@@ -216,9 +215,9 @@ class _Copying:
     # %% Text
 
     def _copied_text(self, module: Module) -> str:
-        """The copied definitions of a module, beneath the first sentence of its docstring."""
-        told = " ".join(module.docstring.split("\n\n")[0].split())
-        head = textwrap.wrap(f"# %% {module.name}: {told}", 118, subsequent_indent="# ", break_on_hyphens=False)
+        """Return the copied definitions of a module, below the first paragraph of its docstring."""
+        summary = " ".join(module.docstring.split("\n\n")[0].split())
+        head = textwrap.wrap(f"# %% {module.name}: {summary}", 118, subsequent_indent="# ", break_on_hyphens=False)
         edits = self._edits(module)
         kept = [definition for definition in module.definitions if definition in self.copied[module]]
         return "\n\n".join(["\n".join(head), *(edited(module.text, edits, definition.lines) for definition in kept)])
@@ -244,8 +243,8 @@ def _alias(name: str, statement: Import) -> ast.alias:
     return next(alias for alias in statement.names if local_name(alias, statement) == name)
 
 
-def _is_fixed(definition: Definition) -> bool:
-    """Whether one does for two: a function, or a name for what nothing can change."""
+def _is_immutable(definition: Definition) -> bool:
+    """Whether two equal definitions can share one copy: a function, or a name for an immutable value."""
     match definition.node:
         case ast.FunctionDef(decorator_list=[]):
             return True
@@ -256,7 +255,7 @@ def _is_fixed(definition: Definition) -> bool:
 
 
 def _candidates(target: Target, name: str) -> Iterator[str]:
-    """A name, and others in its place: ``TorchBatchNorm``, ``torch_pad``, ``_padding_check`` for a module's own."""
+    """Yield a name and its alternatives: ``TorchBatchNorm``, ``torch_pad``, or ``_padding_check`` for a private one."""
     yield name
     home = target.module.rpartition(".")[2] if not isinstance(target, Whole) else ""
     if isinstance(target, Imported):

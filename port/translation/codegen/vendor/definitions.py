@@ -1,4 +1,4 @@
-"""A Python module's text as definitions that can be taken out of it, and what every name in it stands for."""
+"""Split a Python module's text into definitions, and resolve its names."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ class Defined:
 
 @dataclass(frozen=True)
 class Imported:
-    """Something of another package's, ``jax.numpy``, and the import that gives it."""
+    """An import from another package, such as ``jax.numpy``."""
 
     path: str
     module: str
     attribute: str | None
 
     def line(self, name: str) -> str:
-        """The import under a name."""
+        """Return the import statement that binds the name."""
         if self.attribute is None:
-            # ``import a.b`` gives a; ``import a.b as c`` gives a.b, which is then the path.
+            # ``import a.b`` binds a; ``import a.b as c`` binds a.b, which is then the path.
             return f"import {self.module}" + ("" if name == self.path else f" as {name}")
         return f"from {self.module} import {self.attribute}" + ("" if name == self.attribute else f" as {name}")
 
 
 @dataclass(frozen=True)
 class Whole:
-    """A module itself."""
+    """A whole module."""
 
     module: str
 
 
 Target = Defined | Imported | Whole
-_EVERY_MODULE_S = {*vars(ModuleType("")), "__file__"}
+_MODULE_ATTRIBUTES = {*vars(ModuleType("")), "__file__"}
 
 
 @dataclass(eq=False)
@@ -56,8 +56,8 @@ class Definition:
 
     Attributes:
         node: the statement.
-        lines: its first and its last line, from 1, with the comments right above it and a docstring beneath it.
-        names: what it binds, and what it reads.
+        lines: first and last line, from 1, including comments directly above and a docstring below.
+        names: the names that it looks up and binds.
         binds: the names that it binds in the module.
     """
 
@@ -71,9 +71,9 @@ class Module:
     """The text of a module.
 
     Attributes:
-        name: dotted; ``""`` for a text that is none of a package's.
+        name: dotted; ``""`` for a text that belongs to no package.
         text: its source.
-        definitions: its statements but for the imports, in order.
+        definitions: its top-level statements except imports, in order.
     """
 
     def __init__(self, name: str, text: str, is_own: Callable[[str], bool], package: str = "") -> None:
@@ -85,22 +85,22 @@ class Module:
 
     @cached_property
     def docstring(self) -> str:
-        """What the module says of itself."""
+        """The module's docstring."""
         return ast.get_docstring(self.tree) or ""
 
     @cached_property
     def local_names(self) -> set[str]:
-        """Names that stand for something of their own inside functions or classes."""
+        """Names that functions or classes bind locally."""
         return set[str]().union(*(definition.names.local for definition in self.definitions))
 
     def defining(self, name: str) -> list[Definition]:
-        """The statements that bind a name."""
+        """Return the statements that bind a name."""
         return [definition for definition in self.definitions if name in definition.binds]
 
     def changing(self) -> Iterator[tuple[Definition, set[str]]]:
-        """The statements that change something when the module is imported, and names of what they may change.
+        """Yield the statements with side effects at import, and the names of what they may modify.
 
-        ``f.defvjp(forward, back)`` does, and ``@f.defjvp`` above a function.
+        Examples are ``f.defvjp(forward, back)`` and a function decorated with ``@f.defjvp``.
         """
         for definition in self.definitions:
             match definition.node:
@@ -111,41 +111,41 @@ class Module:
                     yield definition, {_root(node) for node in inside if isinstance(node, ast.Attribute)} - {""}
 
     def target(self, name: str, modules: Callable[[str], Module]) -> Target | None:
-        """What a name of the module's stands for, where it is defined; None for one of Python's own.
+        """Resolve a name of the module; None for a builtin.
 
         Raises:
-            UsageError: it stands for nothing that can be found.
+            UsageError: the name has no definition.
         """
         if self.defining(name):
             return Defined(self.name, name)
         if name in self._imports:
             statement, alias = self._imports[name]
             return self.imported(statement, alias, modules)
-        if name in _EVERY_MODULE_S and self.name:
-            raise UsageError(f"{self.name} reads {name}, which is another in a copy")
-        if name in _EVERY_MODULE_S or hasattr(builtins, name):
+        if name in _MODULE_ATTRIBUTES and self.name:
+            raise UsageError(f"{self.name} reads {name}, which has another value in a copy")
+        if name in _MODULE_ATTRIBUTES or hasattr(builtins, name):
             return None
-        raise UsageError(f"{self.name or 'the written source'} reads {name}, and nothing there defines it")
+        raise UsageError(f"{self.name or 'the generated source'} reads {name}, which nothing there defines")
 
     def imported(self, statement: Import, alias: ast.alias, modules: Callable[[str], Module]) -> Target:
-        """What an import in this module gives."""
+        """Return what an import in this module binds."""
         if isinstance(statement, ast.Import):
-            given = alias.name if alias.asname is not None else alias.name.partition(".")[0]
-            return Whole(given) if self.is_own(given) else Imported(given, alias.name, None)
+            bound = alias.name if alias.asname is not None else alias.name.partition(".")[0]
+            return Whole(bound) if self.is_own(bound) else Imported(bound, alias.name, None)
         module = self.module_of(statement)
         if self.is_own(module):
             return attribute_of(module, alias.name, modules)
         return Imported(f"{module}.{alias.name}", module, alias.name)
 
     def module_of(self, statement: ast.ImportFrom) -> str:
-        """The module that is imported from; a relative one with its package."""
+        """Return the absolute name of the module that is imported from."""
         if not statement.level:
             return statement.module or ""
         above = self.package.split(".")[: len(self.package.split(".")) - statement.level + 1]
         return ".".join([*above, *([statement.module] if statement.module else [])])
 
     def takes_own(self, statement: Import) -> bool:
-        """Whether an import is of a package that is copied."""
+        """Whether an import is from the package that is copied."""
         if isinstance(statement, ast.ImportFrom):
             return self.is_own(self.module_of(statement))
         return any(self.is_own(alias.name) for alias in statement.names)
@@ -169,7 +169,11 @@ class Module:
 
 
 def attribute_of(module: str, name: str, modules: Callable[[str], Module]) -> Target:
-    """What ``module.name`` is, in a package that is copied."""
+    """Resolve ``module.name`` in the package that is copied.
+
+    Raises:
+        UsageError: the module's source does not define the name.
+    """
     there = modules(module)
     if there.defining(name) or name in there._imports:
         found = there.target(name, modules)
@@ -181,15 +185,15 @@ def attribute_of(module: str, name: str, modules: Callable[[str], Module]) -> Ta
 
 
 def read_module(name: str, is_own: Callable[[str], bool]) -> Module:
-    """A module that can be imported, from its source.
+    """Read a module's source, without importing it.
 
     Raises:
-        UsageError: it has none.
+        UsageError: it has no Python source.
     """
     spec = _spec(name)
     text = getattr(spec.loader, "get_source", lambda _: None)(name) if spec is not None else None
     if spec is None or text is None:
-        raise UsageError(f"{name} cannot be copied: its Python source is not there")
+        raise UsageError(f"{name} cannot be copied: it has no Python source")
     return Module(name, text, is_own, name if spec.submodule_search_locations is not None else name.rpartition(".")[0])
 
 
@@ -201,7 +205,7 @@ def _spec(name: str) -> ModuleSpec | None:
 
 
 def _plain_imports(node: ast.stmt) -> list[Import]:
-    """The imports of a statement that is nothing else; those for a type checker count as others do."""
+    """Return the imports of an import statement, or of an ``if TYPE_CHECKING`` block of imports; else none."""
     if isinstance(node, ast.Import | ast.ImportFrom):
         return [node]
     if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):

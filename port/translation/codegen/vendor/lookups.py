@@ -1,4 +1,4 @@
-"""Which names of a statement are looked up in its module, and not in a function or a class of its own."""
+"""Find the names in a statement that resolve in its module, rather than in a local scope."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 @dataclass
 class ModuleNames:
-    """What a statement takes from outside of its functions and classes.
+    """The names in a statement, by where they resolve.
 
     Attributes:
-        found: names that the module, or Python itself, gives.
-        imported: names that a wanted import inside a function gives, with that import.
+        found: names that resolve in the module or in Python's builtins.
+        imported: names that a wanted import inside a function binds, with that import.
         imports: those imports.
-        local: names that functions, classes and comprehensions bind for themselves.
+        local: names that functions, classes and comprehensions bind.
     """
 
     found: list[ast.Name] = field(default_factory=list)
@@ -29,11 +29,11 @@ class ModuleNames:
 
 
 def module_names(statement: ast.stmt, wanted: Callable[[Import], bool] = lambda _: False) -> ModuleNames:
-    """The names in a statement of a module's.
+    """Collect the names in a top-level statement.
 
     Args:
-        statement: at the top of a module.
-        wanted: which imports inside functions are told of; what the others bind is local.
+        statement: a statement at the top of a module.
+        wanted: which imports inside functions to report; names that the others bind count as local.
     """
     reading = _Reading(wanted)
     reading.visit(statement)
@@ -41,7 +41,7 @@ def module_names(statement: ast.stmt, wanted: Callable[[Import], bool] = lambda 
 
 
 def bound_names(body: Sequence[ast.AST]) -> set[str]:
-    """The names that statements bind in the scope that they stand in."""
+    """Return the names that statements bind in their own scope."""
     binding = _Binding()
     for node in body:
         binding.visit(node)
@@ -49,7 +49,7 @@ def bound_names(body: Sequence[ast.AST]) -> set[str]:
 
 
 def local_name(alias: ast.alias, statement: Import) -> str:
-    """What an import calls the thing: ``import a.b`` gives ``a``."""
+    """Return the name that an import binds: ``a`` for ``import a.b``."""
     if alias.asname is not None:
         return alias.asname
     return alias.name.partition(".")[0] if isinstance(statement, ast.Import) else alias.name
@@ -63,7 +63,7 @@ class _Scope:
 
 
 class _Visitor(ast.NodeVisitor):
-    """Takes functions of both kinds as one, and comprehensions of all four."""
+    """A visitor with one method for both kinds of functions, and one for all kinds of comprehensions."""
 
     def take_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         raise NotImplementedError
@@ -87,7 +87,7 @@ class _Reading(_Visitor):
         self.scopes: list[_Scope] = []
 
     def visit_Name(self, node: ast.Name) -> None:
-        # What stands in a class is not seen from its methods.
+        # Names in a class's scope are not visible in its methods.
         visible = [scope for scope in self.scopes if not scope.is_class or scope is self.scopes[-1]]
         scope = next((scope for scope in reversed(visible) if node.id in scope.names), None)
         if scope is None:
@@ -161,7 +161,7 @@ class _Binding(_Visitor):
         pass
 
     def take_comprehension(self, node: Comprehension) -> None:
-        # Its own names stay inside; what := binds there does not.
+        # A comprehension's targets stay inside; names bound by := do not.
         self.bound += [
             inner.target.id
             for inner in ast.walk(node)
@@ -206,7 +206,7 @@ def _parameters(node: Function) -> set[str]:
 
 
 def _own_statements(body: Sequence[ast.AST]) -> list[ast.AST]:
-    """All that stands in a function, but for the functions and classes inside it."""
+    """Return all nodes of a function's body, except inside nested functions and classes."""
     found: list[ast.AST] = []
     for node in body:
         found.append(node)

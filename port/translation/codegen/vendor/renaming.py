@@ -1,4 +1,4 @@
-"""Rename identifiers in source text; comments and layout stay."""
+"""Rename identifiers in source text; comments and formatting stay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from port.errors import UsageError
 
 @dataclass(frozen=True)
 class Edit:
-    """A stretch of a text, from line and byte to line and byte, and what stands there instead; lines count from 1."""
+    """A replacement of text between two positions, each a line (from 1) and a byte offset."""
 
     begin: tuple[int, int]
     end: tuple[int, int]
@@ -27,21 +27,21 @@ def in_text(
     binds: Mapping[str, str],
     removed: Sequence[ast.stmt] = (),
 ) -> list[Edit]:
-    """What is to be changed for a statement to have other names.
+    """Return the edits that rename identifiers in a statement.
 
     Args:
-        text: of the module.
-        statement: as it was parsed from the text; it is changed, too.
-        names: expressions in it, names or dotted ones → the names in their place.
-        binds: names that it defines → their new ones.
-        removed: statements in it that are left out.
+        text: the module's text.
+        statement: the statement, parsed from the text; its f-strings are modified.
+        names: names and dotted names in it → their new names.
+        binds: names that it defines → their new names.
+        removed: statements in it to remove.
 
     Raises:
-        UsageError: a name that it defines in a way that cannot be told from the text.
+        UsageError: a definition's name cannot be found in the text.
     """
     changed = {node: name for node, name in names.items() if ast.unparse(node) != name}
     edits = [edit for node in removed for edit in _removal(statement, node)]
-    # What is inside an f-string has its true place only in the newest Pythons: such a string is written anew.
+    # Before Python 3.12, nodes inside an f-string have no reliable positions: such a string is rewritten as a whole.
     strings = _outermost_strings(statement)
     inside = {node for string in strings for node in ast.walk(string)}
     for string in strings:
@@ -51,12 +51,12 @@ def in_text(
     stored = {node.id for node in names if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     for old, new in binds.items():
         if old != new and old not in stored:
-            edits.append(_of_head(text.splitlines()[statement.lineno - 1], statement, old, new))
+            edits.append(_renamed_head(text.splitlines()[statement.lineno - 1], statement, old, new))
     return edits
 
 
 def edited(text: str, edits: Sequence[Edit], lines: tuple[int, int]) -> str:
-    """Some lines of a text, first and last, with those edits that are in them."""
+    """Apply the edits within a range of lines, and return these lines."""
     kept = [line.encode() for line in text.splitlines(keepends=True)]
     for edit in sorted(edits, key=lambda edit: edit.begin, reverse=True):
         (first, begin), (last, end) = edit.begin, edit.end
@@ -66,11 +66,11 @@ def edited(text: str, edits: Sequence[Edit], lines: tuple[int, int]) -> str:
     return b"".join(kept[lines[0] - 1 : lines[1]]).decode().rstrip("\n")
 
 
-def _of_head(line: str, statement: ast.stmt, old: str, new: str) -> Edit:
-    """``def old(`` as ``def new(``."""
+def _renamed_head(line: str, statement: ast.stmt, old: str, new: str) -> Edit:
+    """Return the edit from ``def old(`` to ``def new(``."""
     found = re.match(rf"\s*(?:async\s+def|def|class)\s+(?={old}\b)", line)
     if found is None or getattr(statement, "name", None) != old:
-        raise UsageError(f"`{line.strip()}` defines {old}, which has to have another name and cannot be given one")
+        raise UsageError(f"`{line.strip()}` defines {old}, which needs another name and cannot be renamed")
     begin = len(found[0].encode())
     return Edit((statement.lineno, begin), (statement.lineno, begin + len(old.encode())), new)
 
@@ -81,7 +81,7 @@ def _edit(node: ast.expr, text: str) -> Edit:
 
 
 def _removal(inside: ast.stmt, statement: ast.stmt) -> list[Edit]:
-    """A statement taken out; ``pass`` where nothing else stands in its block."""
+    """Return the edit that removes a statement; ``pass`` replaces the only statement of a block."""
     for node in ast.walk(inside):
         for _, block in ast.iter_fields(node):
             if isinstance(block, list) and statement in block:

@@ -1,4 +1,4 @@
-"""What is to be written, as typed nodes that never change."""
+"""The syntax to emit, as typed immutable nodes."""
 
 from port.translation.ir.syntax.expressions import (
     Attr,

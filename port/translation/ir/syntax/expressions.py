@@ -1,4 +1,4 @@
-"""Expressions that are written. Fields are called as in Python's own syntax trees; an operator is what is written."""
+"""Expression nodes. Fields have the names of Python's `ast`; operators are strings."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from port.translation.ir.origin import Origin
 from port.translation.ir.origin_numbers import origin_of, plain
 from port.translation.ir.syntax.node import Expr, Node
 
-# %% What stands for something until it is written
+# %% Placeholders
 
 
 @dataclass(frozen=True, slots=True)
 class Use(Expr):
-    """A value, until it has a name."""
+    """A read of a value, until the value has a name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Attr(Expr):
-    """The module at a path of the original, or an attribute of its twin, until it is known how it is reached."""
+    """The module at a path of the original, or an attribute of its twin, until its ``self.…`` is known."""
 
     path: str
     attribute: str = ""
@@ -29,7 +29,7 @@ class Attr(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Item(Expr):
-    """``tree[key]`` where the tree is a tuple, a list or a dict: no axis of an array, so no index is merged into it."""
+    """``tree[key]`` for a tuple, a list or a dict; unlike an array's index, it is never merged with another index."""
 
     tree: Expr
     key: Expr
@@ -37,12 +37,12 @@ class Item(Expr):
 
 @dataclass(frozen=True, slots=True)
 class SaidLength(Expr):
-    """A length as the original says it, and how it is read where that cannot be said: ``T``, or ``q.shape[1]``.
+    """A length in two forms: the original's expression, ``T``, or a read from an array, ``q.shape[1]``.
 
     Attributes:
-        said: as the original says it.
-        otherwise: what is written where the names in it are not there.
-        key: tells it from others of one run.
+        said: the original's expression.
+        otherwise: the form to emit where the names in it are not in scope.
+        key: identifies the length within a run.
     """
 
     said: Expr
@@ -52,32 +52,32 @@ class SaidLength(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Hole(Expr):
-    """A place to be filled: of a template, or where sources differ."""
+    """A hole to fill: in a template, or where sources differ."""
 
     name: str
 
 
-# %% Python's
+# %% Python
 
 
 @dataclass(frozen=True, slots=True)
 class Name(Expr):
-    """A variable's name, and nothing else: what means more has a node of its own."""
+    """A variable's name."""
 
     id: str
 
     def __post_init__(self) -> None:
         if not self.id.isidentifier():
-            raise ValueError(f"{self.id!r} is no name")
+            raise ValueError(f"{self.id!r} is not a name")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Const(Expr):
-    """A number, a string, a bool, None or ``...``; 1, 1.0 and True are three.
+    """A number, a string, a bool, None or ``...``; 1, 1.0 and True are different constants.
 
     Attributes:
-        value: itself.
-        origin: where it comes from, if that is known; of no account to whether two are equal.
+        value: the value.
+        origin: a number's origin, if known; not compared.
     """
 
     value: Any
@@ -96,24 +96,30 @@ class Const(Expr):
         return hash(self._key())
 
     def _key(self) -> tuple[type, Any]:
-        # By their text -0.0 is not 0.0, and nan is nan.
+        # Compared by text, -0.0 differs from 0.0, and nan equals nan.
         return type(self.value), repr(self.value) if isinstance(self.value, float | complex) else self.value
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute(Expr):
+    """``value.attr``."""
+
     value: Expr
     attr: str
 
 
 @dataclass(frozen=True, slots=True)
 class Subscript(Expr):
+    """``value[slice]``."""
+
     value: Expr
     slice: Expr
 
 
 @dataclass(frozen=True, slots=True)
 class Slice(Expr):
+    """``lower:upper:step``."""
+
     lower: Expr | None = None
     upper: Expr | None = None
     step: Expr | None = None
@@ -121,7 +127,7 @@ class Slice(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Keyword(Node):
-    """``arg=value``, or ``**value`` where there is no name."""
+    """``arg=value``, or ``**value`` without a name."""
 
     arg: str | None
     value: Expr
@@ -129,6 +135,8 @@ class Keyword(Node):
 
 @dataclass(frozen=True, slots=True)
 class Call(Expr):
+    """``func(*args, **keywords)``."""
+
     func: Expr
     args: tuple[Expr, ...] = ()
     keywords: tuple[Keyword, ...] = ()
@@ -136,33 +144,45 @@ class Call(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Starred(Expr):
+    """``*value``."""
+
     value: Expr
 
 
 @dataclass(frozen=True, slots=True)
 class Tuple(Expr):
+    """``(a, b)``."""
+
     elts: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class List(Expr):
+    """``[a, b]``."""
+
     elts: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Dict(Expr):
+    """``{key: value}``."""
+
     keys: tuple[Expr, ...]
     values: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class UnaryOp(Expr):
+    """``-operand``."""
+
     op: str
     operand: Expr
 
 
 @dataclass(frozen=True, slots=True)
 class BinOp(Expr):
+    """``left + right``."""
+
     left: Expr
     op: str
     right: Expr
@@ -187,6 +207,8 @@ class Compare(Expr):
 
 @dataclass(frozen=True, slots=True)
 class IfExp(Expr):
+    """``body if test else orelse``."""
+
     test: Expr
     body: Expr
     orelse: Expr
@@ -194,6 +216,8 @@ class IfExp(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Lambda(Expr):
+    """``lambda parameters: body``."""
+
     parameters: tuple[str, ...]
     body: Expr
 
@@ -209,11 +233,15 @@ class Comprehension(Node):
 
 @dataclass(frozen=True, slots=True)
 class ListComp(Expr):
+    """``[elt for … in …]``."""
+
     elt: Expr
     generators: tuple[Comprehension, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratorExp(Expr):
+    """``(elt for … in …)``."""
+
     elt: Expr
     generators: tuple[Comprehension, ...]

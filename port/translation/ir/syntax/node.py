@@ -1,4 +1,4 @@
-"""Frozen nodes, which all that is written is made of, and the walks over them."""
+"""Base classes of syntax nodes, and traversals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 
 class Node:
-    """A part of what is written. Its parts are its fields: nodes, tuples of nodes, and words."""
+    """A syntax node. Its fields are nodes, tuples of nodes, and plain values."""
 
     __slots__ = ()
 
@@ -28,13 +28,13 @@ N = TypeVar("N", bound=Node)
 
 
 def fields_of(node: Node) -> tuple[str, ...]:
-    """The names of a node's fields, in the order in which they are written."""
+    """Return the names of a node's fields, in order."""
     names: tuple[str, ...] = type(node).__match_args__  # type: ignore[attr-defined]
     return names
 
 
 def children(node: Node) -> list[Node]:
-    """The nodes right beneath one, from left to right."""
+    """Return a node's children, from left to right."""
     found: list[Node] = []
     for name in fields_of(node):
         part = getattr(node, name)
@@ -46,7 +46,7 @@ def children(node: Node) -> list[Node]:
 
 
 def walk(*nodes: Node | None) -> Iterator[Node]:
-    """Nodes and all beneath them, from left to right, each before those inside it."""
+    """Yield nodes and their descendants in preorder, from left to right."""
     waiting: list[Node | None] = [*reversed(nodes)]
     while waiting:
         node = waiting.pop()
@@ -56,7 +56,7 @@ def walk(*nodes: Node | None) -> Iterator[Node]:
 
 
 def with_parts(node: N, function: Callable[[Any], Any]) -> N:
-    """A node with each node right beneath it replaced; the same node where nothing changes."""
+    """Replace each child of a node; return the same node if nothing changes."""
     changed = False
     parts: list[Any] = []
     for name in fields_of(node):
@@ -74,6 +74,6 @@ def with_parts(node: N, function: Callable[[Any], Any]) -> N:
 
 
 def transformed(node: N, function: Callable[[Any], Any]) -> N:
-    """A node with all beneath it replaced, and then itself: the innermost first, from left to right."""
+    """Transform a tree in postorder: first the descendants, from left to right, then the node itself."""
     made: N = function(with_parts(node, lambda part: transformed(part, function)))
     return made

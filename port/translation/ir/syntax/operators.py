@@ -1,4 +1,4 @@
-"""Operators as they are written, and what Python's own syntax trees have for them."""
+"""Operators: Python's `ast` classes → their text."""
 
 from __future__ import annotations
 

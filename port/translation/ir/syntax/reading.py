@@ -1,4 +1,4 @@
-"""Python's text as nodes: of templates, and of formulas."""
+"""Parse Python expressions (templates and formulas) into nodes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from port.translation.ir.syntax.operators import OF_BOOLS, OF_COMPARISONS, OF_ON
 
 
 def parsed(text: str, holes: Collection[str] = ()) -> Expr:
-    """An expression's nodes.
+    """Parse an expression.
 
     Args:
-        text: Python.
-        holes: the names in it that are places to be filled.
+        text: a Python expression.
+        holes: the names in it that become holes.
 
     Raises:
-        SyntaxError: it is no expression, or of a kind that is never written.
+        SyntaxError: the text is not an expression, or of a kind that has no node.
     """
     return _Reader(frozenset(holes)).expression(ast.parse(text, mode="eval").body)
 
@@ -67,7 +67,7 @@ class _Reader:
                 return e.ListComp(self.expression(item), self.comprehensions(generators))
             case ast.GeneratorExp(elt=item, generators=generators):
                 return e.GeneratorExp(self.expression(item), self.comprehensions(generators))
-        raise SyntaxError(f"{ast.unparse(tree)} is an expression of a kind that is never written")
+        raise SyntaxError(f"{ast.unparse(tree)} is an expression of a kind that has no node")
 
     def maybe(self, tree: ast.expr | None) -> Expr | None:
         return None if tree is None else self.expression(tree)

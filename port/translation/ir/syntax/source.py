@@ -1,4 +1,4 @@
-"""Nodes as Python: as text, and compiled."""
+"""Convert nodes to Python text, or compile them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ T = TypeVar("T")
 
 
 def source(node: Node) -> str:
-    """The text of an expression, or of a statement of one line.
+    """Return the text of an expression, or of a statement of one line.
 
-    What has no name yet is shown as no Python can be: a value as ``%x``, what the module holds as ``@path|attribute``.
+    Placeholders are printed in forms that are not Python: a value as ``%x``, a module's attribute as
+    ``@path|attribute``.
+
+    Raises:
+        TypeError: the node has no text of one line.
     """
     match node:
         case s.Return(value):
@@ -26,13 +30,13 @@ def source(node: Node) -> str:
             return f"raise {source(value)}"
         case s.Assign(target, value):
             return f"{bare(target)} = {bare(value)}"
-        case e.BoolOp(op, values):  # ast puts parentheses around the fourth comparison and those behind it
+        case e.BoolOp(op, values):  # ast.unparse adds parentheses from the fourth comparison on
             return f" {op} ".join(f"({source(each)})" if _is_apart_in(op, each) else source(each) for each in values)
     return ast.unparse(_tree(node))
 
 
 def _is_apart_in(op: str, part: Expr) -> bool:
-    """Whether a part of a chain of ``and`` or ``or`` stands in parentheses."""
+    """Whether an operand of ``and`` or ``or`` needs parentheses."""
     match part:
         case e.BoolOp(other):
             return op == "and" or other == op
@@ -40,7 +44,7 @@ def _is_apart_in(op: str, part: Expr) -> bool:
 
 
 def bare(expression: Expr) -> str:
-    """The text of an expression that stands alone: a tuple goes without its parentheses, where it needs none."""
+    """Return the text of a top-level expression: a tuple of two or more items has no parentheses."""
     match expression:
         case e.Tuple((_, _, *_) as items):
             return ", ".join(map(source, items))
@@ -48,12 +52,12 @@ def bare(expression: Expr) -> str:
 
 
 def compiled(expression: Expr) -> CodeType:
-    """An expression for `eval`."""
+    """Compile an expression for `eval`."""
     return compile(ast.fix_missing_locations(ast.Expression(_expression(expression))), "<expression>", "eval")
 
 
 def _tree(node: Node) -> Any:
-    """Python's own tree of an expression, of a keyword, or of a statement of one line."""
+    """Convert an expression, a keyword or a statement of one line to Python's `ast`."""
     match node:
         case Expr():
             return _expression(node)
@@ -116,7 +120,7 @@ def _expression(node: Expr) -> ast.expr:
 
 
 def _shown(node: Expr) -> ast.expr:
-    """What is no Python yet."""
+    """Convert a placeholder to a name that is not valid Python."""
     match node:
         case e.Use(name):
             return ast.Name(f"%{name}", _READ)
@@ -128,7 +132,7 @@ def _shown(node: Expr) -> ast.expr:
             return ast.Name(f"<{source(said)} or {source(otherwise)}>", _READ)
         case e.Hole(name):
             return ast.Name(f"<{name}>", _READ)
-    raise TypeError(f"{type(node).__name__} is no expression that is written")
+    raise TypeError(f"{type(node).__name__} is not an expression that can be emitted")
 
 
 def _all(nodes: tuple[Expr, ...]) -> list[ast.expr]:
@@ -140,18 +144,18 @@ def _comprehensions(nodes: tuple[e.Comprehension, ...]) -> list[ast.comprehensio
 
 
 def _bound(target: Expr) -> ast.expr:
-    """What a comprehension gives its items to: Python wants to be told that it is not read."""
+    """Convert a comprehension's target, whose names have the context `ast.Store`."""
     match target:
         case e.Name(name):
             return ast.Name(name, ast.Store())
         case e.Tuple(items):
             return ast.Tuple([_bound(item) for item in items], ast.Store())
-    raise TypeError(f"{source(target)} is nothing that an item is given to")
+    raise TypeError(f"{source(target)} cannot be the target of a comprehension")
 
 
-def _turned(table: dict[type[T], str]) -> dict[str, type[T]]:
+def _inverted(table: dict[type[T], str]) -> dict[str, type[T]]:
     return {text: kind for kind, text in table.items()}
 
 
 _READ = ast.Load()
-_ONE, _TWO, _BOOLS, _COMPARISONS = _turned(OF_ONE), _turned(OF_TWO), _turned(OF_BOOLS), _turned(OF_COMPARISONS)
+_ONE, _TWO, _BOOLS, _COMPARISONS = _inverted(OF_ONE), _inverted(OF_TWO), _inverted(OF_BOOLS), _inverted(OF_COMPARISONS)

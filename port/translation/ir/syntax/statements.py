@@ -1,4 +1,4 @@
-"""Statements that are written."""
+"""Statement nodes."""
 
 from __future__ import annotations
 
@@ -9,28 +9,34 @@ from port.translation.ir.syntax.node import Expr, Node, Stmt
 
 @dataclass(frozen=True, slots=True)
 class Comment(Stmt):
-    """A line of comment, as it stands: ``# half of the channels``."""
+    """A comment line: ``# half of the channels``."""
 
     text: str
 
     def __post_init__(self) -> None:
         if not self.text.startswith("#") or "\n" in self.text:
-            raise ValueError(f"{self.text!r} is no line of comment")
+            raise ValueError(f"{self.text!r} is not a comment line")
 
 
 @dataclass(frozen=True, slots=True)
 class Docstring(Stmt):
+    """A docstring; ``text`` is without quotes."""
+
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Assign(Stmt):
+    """``target = value``."""
+
     target: Expr
     value: Expr
 
 
 @dataclass(frozen=True, slots=True)
 class AnnAssign(Stmt):
+    """``target: annotation = value``."""
+
     target: Expr
     annotation: Expr
     value: Expr
@@ -38,28 +44,34 @@ class AnnAssign(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class ExprStmt(Stmt):
-    """An expression for what it does: a call."""
+    """An expression statement: a call."""
 
     value: Expr
 
 
 @dataclass(frozen=True, slots=True)
 class Return(Stmt):
+    """``return value``."""
+
     value: Expr
 
 
 @dataclass(frozen=True, slots=True)
 class Raise(Stmt):
+    """``raise value``."""
+
     value: Expr
 
 
 @dataclass(frozen=True, slots=True)
 class Pass(Stmt):
-    pass
+    """``pass``."""
 
 
 @dataclass(frozen=True, slots=True)
 class If(Stmt):
+    """``if test: … else: …``; an ``elif`` is an `If` as the only statement of ``orelse``."""
+
     test: Expr
     body: tuple[Stmt, ...]
     orelse: tuple[Stmt, ...] = ()
@@ -67,6 +79,8 @@ class If(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class For(Stmt):
+    """``for target in iter: …``."""
+
     target: Expr
     iter: Expr
     body: tuple[Stmt, ...]
@@ -77,10 +91,10 @@ class Parameter(Node):
     """A parameter of a function.
 
     Attributes:
-        name: its own.
-        annotation: its type, if that is written.
-        default: what it is where it is not given.
-        kind: ``""``, ``"*"``, ``"**"``; or ``"name"`` for one that is given by its name alone.
+        name: the parameter's name.
+        annotation: its type, if annotated.
+        default: its default, if it has one.
+        kind: ``""``, ``"*"``, ``"**"``; or ``"name"`` for a keyword-only parameter.
     """
 
     name: str
@@ -91,6 +105,8 @@ class Parameter(Node):
 
 @dataclass(frozen=True, slots=True)
 class FunctionDef(Stmt):
+    """A function definition; ``returns`` is the annotation of its result."""
+
     name: str
     parameters: tuple[Parameter, ...]
     body: tuple[Stmt, ...]
@@ -100,11 +116,13 @@ class FunctionDef(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class MethodDef(FunctionDef):
-    """A method of the class in whose ``__call__`` it stands, until the class is written."""
+    """A method, inside the class's ``__call__`` until the class is emitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassDef(Stmt):
+    """A class definition."""
+
     name: str
     bases: tuple[Expr, ...]
     body: tuple[Stmt, ...]
@@ -112,7 +130,7 @@ class ClassDef(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Lines(Stmt):
-    """Statements of the original's own, as text: ``_part0_`` in it stands for the first of the expressions."""
+    """Statements kept from the original as text, in which ``_part0_`` is a placeholder for the first expression."""
 
     text: str
     parts: tuple[Expr, ...] = ()

@@ -1,4 +1,4 @@
-"""How an operator is written in any layout, by what its pair says of axes: one file a kind."""
+"""Lower an operator in any layout, by its pair's axis specification: one file per kind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def lower(stage: LoweringContext, paired: Paired) -> None:
-    """Write an operator as its pair does, in the layout that its operands have, or in torch's."""
+    """Lower an operator by its pair, in the layout of its operands, or else in torch's."""
     stage.note(*paired.pair.notes)
     itself = paired.variables.get(paired.pair.jax)
     if itself is not None and itself.shape is not None:

@@ -1,4 +1,4 @@
-"""Operators along axes that stay: the axes are numbered as the array has them."""
+"""Operators along axes that they keep, such as softmax: axis arguments are renumbered for the array's layout."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from port.pairs.ops.axes import Along
 from port.translation.ir.graph import each_value
 from port.translation.ir.layout import Layout, torchs, without
 from port.translation.lowering.broadcast import together
-from port.translation.lowering.paired import Paired, as_they_are, give
+from port.translation.lowering.paired import Paired, give, in_own_layouts
 
 if TYPE_CHECKING:
     from port.translation.lowering.context import LoweringContext
 
 
 def lower_along(stage: LoweringContext, paired: Paired, axes: Along) -> None:
-    """Write an operator of `Along`."""
+    """Lower an operator whose pair has `Along` axes."""
     results = paired.operation.results
     shorter = [value for name in axes.without for value in each_value(paired.variables[name])]
     alike = [value for value in paired.operands if value not in shorter and (value.rank or len(paired.operands) == 1)]
@@ -33,7 +33,7 @@ def lower_along(stage: LoweringContext, paired: Paired, axes: Along) -> None:
         expressions = [stage.need(value, layout) for value in alike]
     fitting = dict(zip(alike, expressions, strict=True))
     fitting |= {value: stage.need(value, without(layout, named)) for value in shorter if value.rank}
-    filled = {name: as_they_are(stage, variable, fitting) for name, variable in paired.variables.items()}
+    filled = {name: in_own_layouts(stage, variable, fitting) for name, variable in paired.variables.items()}
     filled |= {name: renumbered(dim, layout) for name, dim in dims.items() if dim is not None}
     follows = leader if layout == stage.layout(leader) else None
     layouts = [layout if result.rank == layout.rank else torchs(result.rank) for result in results]
@@ -41,14 +41,14 @@ def lower_along(stage: LoweringContext, paired: Paired, axes: Along) -> None:
 
 
 def renumbered(dim: Any, layout: Layout) -> Any:
-    """Axes as the array has them, in the order in which they were given."""
+    """Translate torch's axis numbers to the array's, in the order of the argument."""
     if isinstance(dim, tuple | list):
         return tuple(renumbered(each, layout) for each in dim)
     return from_end(layout.axis(dim), layout.rank) if layout.rank else dim
 
 
 def from_end(axis: int, rank: int) -> int:
-    """The last axis as −1, which is how channels are spoken of; others from the front."""
+    """Write the last axis as −1, the usual index of channels; count others from the front."""
     return -1 if rank > 1 and axis == rank - 1 else axis
 
 

@@ -1,21 +1,21 @@
-"""Operators that work element by element: their operands are brought to one layout, which is that of the results."""
+"""Elementwise operators: operands are brought to a common layout, which the results have too."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from port.translation.lowering.broadcast import together
-from port.translation.lowering.paired import Paired, as_they_are, give
+from port.translation.lowering.paired import Paired, give, in_own_layouts
 
 if TYPE_CHECKING:
     from port.translation.lowering.context import LoweringContext
 
 
 def lower_each(stage: LoweringContext, paired: Paired) -> None:
-    """Write an operator of `Each`, which has operands."""
+    """Lower an operator whose pair has `Each` axes; it has at least one operand."""
     operands = paired.operands
     layout, expressions, leader = together(stage, operands)
     fitting = dict(zip(operands, expressions, strict=True))
-    filled = {name: as_they_are(stage, variable, fitting) for name, variable in paired.variables.items()}
+    filled = {name: in_own_layouts(stage, variable, fitting) for name, variable in paired.variables.items()}
     follows = leader if layout == stage.layout(leader) else None
     give(stage, paired, filled, [layout] * len(paired.operation.results), follows=follows)

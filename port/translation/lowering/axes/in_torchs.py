@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 def lower_in_torchs(stage: LoweringContext, paired: Paired) -> None:
-    """Write an operator of whose axes its pair says nothing."""
+    """Lower an operator whose pair has no axis specification."""
     filled = {
         name: stage.ref(variable)
-        if isinstance(variable, Value) and _only_its_dtype(paired.pair.jax, name)
+        if isinstance(variable, Value) and _reads_only_dtype(paired.pair.jax, name)
         else in_torchs(stage, variable)
         for name, variable in paired.variables.items()
     }
     give(stage, paired, filled, [torchs(result.rank) for result in paired.operation.results])
 
 
-def _only_its_dtype(template: str, name: str) -> bool:
-    """Whether an expression asks an array for nothing but its dtype, which it has in any order."""
+def _reads_only_dtype(template: str, name: str) -> bool:
+    """Whether an expression reads only an array's dtype, which does not depend on the layout."""
     return re.search(rf"\b{name}\b(?!\.dtype\b)", template) is None

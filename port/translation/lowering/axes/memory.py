@@ -1,4 +1,4 @@
-"""Memory that numbers are drawn into: its own length and dtype say what is drawn, and it is not made."""
+"""In-place draws into ``torch.empty(…)``: use the buffer's shape and dtype, and do not allocate it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def of_memory(stage: LoweringContext, paired: Paired) -> Paired:
-    """The operator with the size of its ``input`` in the place of that, if it is memory that was made to be filled."""
+    """Replace an ``input`` that comes from ``torch.empty`` by its size and dtype; return other operators unchanged."""
     value = paired.variables.get("input")
     if not isinstance(value, Value) or not isinstance(paired.pair.draws, Key):
         return paired
@@ -34,5 +34,5 @@ def of_memory(stage: LoweringContext, paired: Paired) -> Paired:
 
 
 def _like(made: Operation) -> Value | None:
-    """What it is as long as."""
+    """Return the tensor whose shape ``empty_like`` copies; None for an explicit size."""
     return None if "size" in made.arguments else made.arguments["self"]

@@ -1,4 +1,4 @@
-"""Operators that reduce axes, or take one away: what is left keeps its order."""
+"""Operators that reduce or select axes: the remaining axes keep their order."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from port.translation.ir.layout import Layout, torchs, with_new, without
 from port.translation.lowering.axes.along import renumbered
 from port.translation.lowering.broadcast import together
 from port.translation.lowering.context import Back
-from port.translation.lowering.paired import Paired, as_they_are, give
+from port.translation.lowering.paired import Paired, give, in_own_layouts
 
 if TYPE_CHECKING:
     from port.translation.lowering.context import LoweringContext
 
 
 def lower_over(stage: LoweringContext, paired: Paired, axes: Over) -> None:
-    """Write an operator of `Over`."""
+    """Lower an operator whose pair has `Over` axes."""
     operands, results = paired.operands, paired.operation.results
     layout, expressions, leader = together(stage, operands)
     dim = None if axes.variable is None else paired.variables.get(axes.variable)
@@ -27,7 +27,7 @@ def lower_over(stage: LoweringContext, paired: Paired, axes: Over) -> None:
         layout = replace(layout, folded=None)
         expressions = [stage.need(value, layout) for value in operands]
     fitting = dict(zip(operands, expressions, strict=True))
-    filled = {name: as_they_are(stage, variable, fitting) for name, variable in paired.variables.items()}
+    filled = {name: in_own_layouts(stage, variable, fitting) for name, variable in paired.variables.items()}
     stays = results[0].rank == layout.rank
     if axes.variable is not None:
         filled[axes.variable] = renumbered(dim, layout) if dims else None
@@ -38,7 +38,7 @@ def lower_over(stage: LoweringContext, paired: Paired, axes: Over) -> None:
 
 
 def _back(gone: set[int]) -> Back:
-    """Which layout an array would need, so that what is left of it has one."""
+    """Return a function from a layout of the result to the layout that the operand would need."""
 
     def back(wanted: Layout) -> Layout | None:
         if wanted.folded is not None:

@@ -1,4 +1,4 @@
-"""Products of matrices: one that lies transposed is written ``.T``, which is cheap, and clearer where it is used."""
+"""Matrix products: a matrix stored transposed is read through ``.T``, instead of a copy in torch's layout."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 def lower_product(stage: LoweringContext, paired: Paired, axes: Product) -> None:
-    """Write an operator of `Product`."""
-    lying = {name for name in axes.matrices if _lies_transposed(stage, paired.variables[name])}
+    """Lower an operator whose pair has `Product` axes."""
+    turned = {name for name in axes.matrices if _is_transposed(stage, paired.variables[name])}
     filled = {
-        name: stage.ref(variable) if name in lying else in_torchs(stage, variable)
+        name: stage.ref(variable) if name in turned else in_torchs(stage, variable)
         for name, variable in paired.variables.items()
         if name != axes.rows
     }
     template = paired.pair.jax
-    for name in lying:
-        template = _with_lying(template, name)
+    for name in turned:
+        template = _with_transposed(template, name)
     layouts = [torchs(result.rank) for result in paired.operation.results]
     follows = None
     if axes.rows is not None:
@@ -36,18 +36,18 @@ def lower_product(stage: LoweringContext, paired: Paired, axes: Product) -> None
     give(stage, paired, filled, layouts, template=template, follows=follows)
 
 
-def _lies_transposed(stage: LoweringContext, value: Value) -> bool:
+def _is_transposed(stage: LoweringContext, value: Value) -> bool:
     layout = stage.layout(value)
     return layout.order == (1, 0) and layout.folded is None
 
 
-def _with_lying(template: str, name: str) -> str:
-    """A template for a matrix that lies transposed: ``.T`` of it is as it lies."""
+def _with_transposed(template: str, name: str) -> str:
+    """Toggle ``.T`` on a matrix in a template, for a matrix that is stored transposed."""
     return re.sub(rf"\b{name}\b(\.T)?", lambda found: name if found[1] else f"{name}.T", template)
 
 
 def rows_first(stage: LoweringContext, value: Value) -> Layout:
-    """The layout that a value has, with torch's last axis last: what a linear layer takes."""
+    """Return a value's layout with torch's last axis moved to the end, as a linear layer needs it."""
     layout = stage.layout(value)
     order = tuple(dim for dim in layout.order if dim != value.rank - 1)
     folded = layout.folded

@@ -1,4 +1,4 @@
-"""Operators on images, which have the channels last."""
+"""Operators on images, in a channels-last layout."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def is_image(variables: dict[str, Any], axes: Spatial) -> bool:
-    """Whether ``input`` has as many axes as an image."""
+    """Whether ``input`` has an image's number of axes."""
     image = variables.get("input")
     return isinstance(image, Value) and image.rank >= (axes.axes or 0) + 1
 
 
 def lower_spatial(stage: LoweringContext, paired: Paired, axes: Spatial) -> None:
-    """Write an operator of `Spatial`."""
+    """Lower an operator whose pair has `Spatial` axes."""
     image: Value = paired.variables["input"]
     spatial = axes.axes or image.rank - 2
     layout = channels_last(image.rank, image.rank - spatial - 1)

@@ -1,4 +1,4 @@
-"""Operators that repeat axes of length 1, and put new ones in front."""
+"""Operators that broadcast: they repeat axes of length 1 and add leading ones."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from port.translation.ir.graph import Value, each_step, read_by
 from port.translation.ir.layout import torchs
 from port.translation.ir.origin import LengthOf
 from port.translation.ir.origin_numbers import origin_of
+from port.translation.lowering.named_lengths import named_or_read
 from port.translation.lowering.paired import Paired, give
-from port.translation.lowering.said_lengths import said_or_read
 from port.translation.lowering.templates import SourceFragment
 
 if TYPE_CHECKING:
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def lower_stretched(stage: LoweringContext, paired: Paired, axes: Stretched) -> None:
-    """Write an operator of `Stretched`: lengths that stay are read from the array, so that they are not fixed."""
+    """Lower an operator whose pair has `Stretched` axes.
+
+    Lengths that stay are read from the array, so that the source does not fix them.
+    """
     value: Value = paired.variables["input"]
     sizes, result = paired.variables[axes.variable], paired.operation.results[0]
     if value.shape == result.shape:
@@ -33,18 +36,18 @@ def lower_stretched(stage: LoweringContext, paired: Paired, axes: Stretched) -> 
     for place, dim in enumerate(layout.order):
         size = sizes[dim]
         own = value.shape[dim - lacking] if dim >= lacking and value.shape is not None else None
-        # An attribute's name says more than the array's length.
-        is_said = isinstance(size, int) and not isinstance(origin_of(size), LengthOf | None)
-        stays = own is not None and own != 1 and not is_said
+        # An attribute's name is clearer than the array's length.
+        is_named = isinstance(size, int) and not isinstance(origin_of(size), LengthOf | None)
+        stays = own is not None and own != 1 and not is_named
         if stays:
-            shown, axis = _shown(stage, value, dim - lacking)
+            shown, axis = _length_source(stage, value, dim - lacking)
             if shown is value:
                 read = SourceFragment(f"input.shape[{place - lacking if place < result.rank - 1 else -1}]")
             else:
                 others[name := f"shown_{place}"] = shown
                 axis = stage.layout(shown).axis(axis)
                 read = SourceFragment(f"{name}.shape[{axis if axis < shown.rank - 1 else -1}]")
-            lengths.append(said_or_read(stage, size, read, f"{result.name}'s length {dim}"))
+            lengths.append(named_or_read(stage, size, read, f"{result.name}'s length {dim}"))
         else:
             lengths.append(stage.ref(size))
     paired = replace(paired, variables={**paired.variables, **others})
@@ -53,10 +56,10 @@ def lower_stretched(stage: LoweringContext, paired: Paired, axes: Stretched) -> 
     give(stage, paired, filled, [layout], follows=None if lacking else value)
 
 
-def _shown(stage: LoweringContext, value: Value, dim: int) -> tuple[Value, int]:
-    """The array that a length is read off, and its axis there: as it was before axes of length 1 were put into it.
+def _length_source(stage: LoweringContext, value: Value, dim: int) -> tuple[Value, int]:
+    """Return the array from which to read a length, and its axis there: the array before any ``unsqueeze``.
 
-    So ``x[:, None].expand(…)`` needs no variable for what stands between, if nothing else reads it.
+    ``x[:, None].expand(…)`` then needs no variable for the unsqueezed array, unless something else reads it.
     """
     step = stage.producers.get(value)
     while step is not None and step.operator == "aten.unsqueeze.default" and _is_read_once(stage, value):

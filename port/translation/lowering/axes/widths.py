@@ -1,4 +1,4 @@
-"""Operators whose argument counts axes from the last one back, as padding does: it follows the array's layout."""
+"""Operators with an argument that lists axes from the last one back, as padding does: reorder it for the layout."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 
 def lower_widths(stage: LoweringContext, paired: Paired, axes: Widths) -> None:
-    """Write an operator of `Widths`."""
+    """Lower an operator whose pair has `Widths` axes."""
     value: Value = paired.variables["input"]
     widths = list(paired.variables[axes.variable])
     layout = stage.layout(value)
     if layout.folded is not None and layout.folded.axis >= layout.rank - len(widths) // 2:
         layout = replace(layout, folded=None)
-    told = {**paired.variables, axes.variable: tuple(in_order(widths, layout))}
-    filled = {name: in_torchs(stage, variable) for name, variable in told.items() if name != "input"}
+    reordered = {**paired.variables, axes.variable: tuple(in_order(widths, layout))}
+    filled = {name: in_torchs(stage, variable) for name, variable in reordered.items() if name != "input"}
     filled["input"] = stage.need(value, layout)
     follows = value if layout == stage.layout(value) else None
-    give(stage, replace(paired, variables=told), filled, [layout], follows=follows)
+    give(stage, replace(paired, variables=reordered), filled, [layout], follows=follows)
 
 
 def in_order(widths: list[Any], layout: Layout) -> list[Any]:
-    """Widths for an array's axes, as torch would be told them: low and high of the last axis, of the one before, …"""
+    """Reorder widths for a layout. As in torch, they are low and high of the last axis, the one before, and so on."""
     of_dim = {layout.rank - 1 - place: widths[2 * place : 2 * place + 2] for place in range(len(widths) // 2)}
     pairs = [of_dim.get(dim, [0, 0]) for dim in layout.order]
     while pairs and pairs[0] == [0, 0]:

@@ -1,4 +1,4 @@
-"""What no pair can say: operators that are said by others, and the structure of a run. One file a family."""
+"""Lowering rules that no pair can express: rewrites into other operators, and the structure of a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from port.translation.lowering.rules import (
     unsupported,
 )
 from port.translation.lowering.rules.modules import call_layer
-from port.translation.lowering.rules.scalar_dims import as_numbers, of_lists_of_one
+from port.translation.lowering.rules.scalar_dims import restore_scalars, with_scalars_as_vectors
 
 if TYPE_CHECKING:
     from port.translation.lowering.context import LoweringContext
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Rule = Callable[["LoweringContext", Operation], None]
 
 REWRITES: dict[str, rewrites.Rewrite] = {**rewrites.REWRITES, "aten.linear": layer_weights.of_a_layer}
-"""By the operator's name: what gives the operator that it is said by."""
+"""Operator name → the rewrite into another operator."""
 
 RULES: dict[str, Rule] = {
     **batch_norm.RULES,
@@ -40,24 +40,24 @@ RULES: dict[str, Rule] = {
     **unsupported.RULES,
     UNREAD_DRAW: unread_draw,
 }
-"""By an overload's whole name, or by the operator's: what no pair speaks of."""
+"""Overload's full name, or operator name → the rule for an operator without a pair."""
 
 
 def apply(stage: LoweringContext, operation: Operation) -> None:
-    """Say an operator in JAX, or mark its place if nothing is known of it."""
+    """Lower an operator, or mark it as unsupported if no pair or rule covers it and its result is read."""
     try:
         _apply(stage, operation)
     except NoPair as error:
-        listed = of_lists_of_one(stage, operation)
+        listed = with_scalars_as_vectors(stage, operation)
         if listed is not None:
             apply(stage, listed)
-            as_numbers(stage, operation.results, listed.results)
+            restore_scalars(stage, operation.results, listed.results)
         elif any(map(stage.is_read, operation.results)):
             stage.refuse(operation.operator.removesuffix(".default"), str(error), operation.results)
 
 
 def _apply(stage: LoweringContext, operation: Operation) -> None:
-    if is_registered(operation):  # a pair of the user's own goes before the rules, too
+    if is_registered(operation):  # the user's pairs also take precedence over rules
         lower(stage, pair_of(operation))
         return
     rewrite = REWRITES.get(meaning_of(_base(operation)))
@@ -74,7 +74,7 @@ def _base(operation: Operation) -> str:
 
 
 def apply_layer(stage: LoweringContext, call: LayerCall) -> None:
-    """Say a layer's call in JAX, or mark its place."""
+    """Lower a layer's call, or mark it as unsupported."""
     try:
         call_layer(stage, call)
     except NoPair as error:

@@ -1,4 +1,4 @@
-"""Batch norm on statistics that the model keeps by hand, as functional.batch_norm does it in training."""
+"""Batch norm with explicit running statistics, as ``torch.nn.functional.batch_norm`` in training."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
 
 
 def _batch_norm(stage: LoweringContext, operation: Operation) -> None:
-    """The normalised input, the batch's own statistics, and the running ones after it."""
-    given = operation.arguments
-    value: Value = given["input"]
-    if not given["training"]:
-        raise NoPair("running statistics that are written to in evaluation")
+    """Assign the normalised input, the batch's statistics, and the updated running statistics."""
+    arguments = operation.arguments
+    value: Value = arguments["input"]
+    if not arguments["training"]:
+        raise NoPair("it updates running statistics in evaluation")
     result, *batch, mean, variance = operation.results
     lower(stage, pair_of(normalised(operation, result, training=True)))
     x, axes = stage.need(value, channels_last(value.rank, 1)), tuple(range(value.rank - 1))
     own = (
         code("x.mean(axes)", x=x, axes=axes),
-        code("jax.lax.rsqrt(x.var(axes) + eps)", x=x, axes=axes, eps=given["eps"]),
+        code("jax.lax.rsqrt(x.var(axes) + eps)", x=x, axes=axes, eps=arguments["eps"]),
     )
     for statistic, expression in zip(batch, own, strict=True):
         if stage.is_read(statistic):
             stage.give(statistic, code("jax.lax.stop_gradient(y)", y=expression), torchs(1))
-    momentum = given["momentum"]
+    momentum = arguments["momentum"]
     new = (code("x.mean(axes)", x=x, axes=axes), code("x.var(axes, ddof=1)", x=x, axes=axes))
     for running, before, expression in zip((mean, variance), ("running_mean", "running_var"), new, strict=True):
         updated = code(
             "kept * before + momentum * jax.lax.stop_gradient(new)",
             kept=1 - momentum,
-            before=stage.need(given[before]),
+            before=stage.need(arguments[before]),
             momentum=momentum,
             new=expression,
         )

@@ -1,4 +1,4 @@
-"""Eigenvectors: their signs are free, and what a model makes of them should not depend on them."""
+"""Eigendecompositions. The signs of eigenvectors are arbitrary; a model's output should not depend on them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def _eigh(stage: LoweringContext, operation: Operation) -> None:
-    """Values and vectors; no operator's pair speaks of them, as the proof has to say whether the signs matter."""
+    """Lower ``eigh``. It has no pair, because only the proof can show whether the signs matter to the model."""
     if operation.arguments["UPLO"] != "L":
-        raise NoPair('eigh of the upper half: JAX reads the lower one; give it the transpose, and UPLO="L"')
+        raise NoPair('eigh with UPLO="U": JAX reads the lower triangle; pass the transpose and UPLO="L"')
     made = code("jnp.linalg.eigh(A, symmetrize_input=False)", A=stage.need(operation.arguments["self"]))
     stage.give_several(operation.results, made, [torchs(result.rank) for result in operation.results])
 

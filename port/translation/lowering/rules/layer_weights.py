@@ -1,4 +1,4 @@
-"""Linear layers whose weights are taken by hand: ``F.linear(x, self.head.weight, self.head.bias)`` calls the layer."""
+"""Lower ``F.linear(x, self.head.weight, self.head.bias)``, which reads a layer's weights, to a call of the layer."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _CALL, _ATTEND = "port_translation.linear.default", "port_translation.attend.def
 
 
 def of_a_layer(stage: LoweringContext, operation: Operation) -> Operation:
-    """The call of the layer whose weights these are; the operation itself if they are of none.
+    """Rewrite ``F.linear`` to a call of the layer that holds its weights; return others unchanged.
 
-    A function that is given them has no layer to call.
+    Inside a function that takes the weights as arguments there is no layer to call.
     """
     weight, bias = operation.arguments["weight"], operation.arguments["bias"]
     if stage.is_argument(weight):
@@ -33,7 +33,7 @@ def of_a_layer(stage: LoweringContext, operation: Operation) -> Operation:
 
 
 def _layer_of(stage: LoweringContext, weight: Value, bias: Value | None) -> str | None:
-    """The linear layer whose own weight and bias these are."""
+    """Return the path of the linear layer that holds both weight and bias; None if there is none."""
     import torch
 
     path, _, name = stage.graph.held.get(weight, "").rpartition(".")
@@ -47,7 +47,7 @@ def _layer_of(stage: LoweringContext, weight: Value, bias: Value | None) -> str 
 
 
 def _table_of(stage: LoweringContext, weight: Value) -> str | None:
-    """The embedding whose table a linear layer has for its weight."""
+    """Return the path of the embedding whose table is the weight; None if it is not one."""
     import torch
     from flax import nnx
 
@@ -64,7 +64,7 @@ def _call(stage: LoweringContext, operation: Operation) -> None:
 
 
 def _attend(stage: LoweringContext, operation: Operation) -> None:
-    """By Flax's name for it, which computes in the embedding's dtype as a layer does."""
+    """Lower to Flax's ``attend``, which computes in the embedding's dtype."""
     _written(stage, operation, "layer.attend(x)")
 
 

@@ -1,4 +1,4 @@
-"""Loops, as scans: every round takes what the one before has left, and slices along the first axis."""
+"""Lower loops to ``lax.scan``: each iteration takes the carry of the one before, and slices along the first axis."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 def lower_loop(stage: LoweringContext, loop: Loop, go: Callable[[Step], None]) -> None:
-    """Write a loop; ``go`` writes a step of its rounds."""
+    """Lower a loop; ``go`` lowers a step of its body."""
     stage.place = loop.place
-    whole = [_take(stage, each) for each in loop.sliced]
-    first = [_begin(stage, each) for each in loop.carried]
+    whole = [_lower_sliced(stage, each) for each in loop.sliced]
+    first = [_lower_initial(stage, each) for each in loop.carried]
     drawn = len(stage.draws)
     with stage.within() as steps:
         for step in loop.steps:
             go(step)
         stage.place = loop.place
-        following = [_hand_on(stage, each) for each in loop.carried]
-        given = [stage.ref(each.inside) for each in loop.stacked]
+        following = [_lower_next(stage, each) for each in loop.carried]
+        outputs = [stage.ref(each.inside) for each in loop.stacked]
     if loop.stateful:
         stage.draws[drawn:] = [tuple(stage.draws[drawn:])]
     rows = [_rows(stage, each, loop.length) for each in loop.stacked]
@@ -43,7 +43,7 @@ def lower_loop(stage: LoweringContext, loop: Loop, go: Callable[[Step], None]) -
             tuple(each.last for each in loop.carried),
             tuple(rows),
             tuple(following),
-            tuple(given),
+            tuple(outputs),
             None if whole else _length(stage, loop),
             loop.reverse,
             loop.stateful,
@@ -60,8 +60,8 @@ def _known(stage: LoweringContext, value: Value, layout: Layout) -> None:
     stage.values[value.name] = value
 
 
-def _take(stage: LoweringContext, sliced: Sliced) -> syntax.Expr:
-    """An array with the axis that the rounds go along in front."""
+def _lower_sliced(stage: LoweringContext, sliced: Sliced) -> syntax.Expr:
+    """Return the sliced array with the loop's axis moved to the front."""
     whole, axis = sliced.whole, sliced.axis
     layout, expression = stage.layout(whole), stage.ref(whole)
     if layout.folded is not None and layout.folded.axis == axis:
@@ -80,17 +80,17 @@ def _take(stage: LoweringContext, sliced: Sliced) -> syntax.Expr:
     return made
 
 
-def _begin(stage: LoweringContext, carried: Carried) -> syntax.Expr:
-    """What the first round takes: in the layout that the rounds want it in."""
+def _lower_initial(stage: LoweringContext, carried: Carried) -> syntax.Expr:
+    """Return the initial carry, in the carry's layout."""
     inside = carried.inside
-    layout = stage.given(inside) or replace(stage.layout(carried.first), folded=None)
+    layout = stage.chosen_layout(inside) or replace(stage.layout(carried.first), folded=None)
     _known(stage, inside, layout)
     stage.sources.add(inside)
     return stage.need(carried.first, layout)
 
 
-def _hand_on(stage: LoweringContext, carried: Carried) -> syntax.Expr:
-    """What a round hands on: in the layout that it was taken in, which is that of what the rounds make if it can be."""
+def _lower_next(stage: LoweringContext, carried: Carried) -> syntax.Expr:
+    """Return the next carry, in the carry's layout; suggest the layout in which an iteration computes it."""
     wanted, has = stage.layout(carried.inside), replace(stage.layout(carried.next), folded=None)
     if wanted != has:
         stage.suggest(carried.inside, has)
@@ -98,7 +98,7 @@ def _hand_on(stage: LoweringContext, carried: Carried) -> syntax.Expr:
 
 
 def _rows(stage: LoweringContext, stacked: Stacked, length: Size) -> Value:
-    """What all rounds give, as the scan gives it: the rounds in front."""
+    """Return the stacked outputs as the scan returns them, with the iterations along the first axis."""
     inside = stacked.inside
     rows = Value(f"{stacked.whole.name}_rows", (length, *(inside.shape or ())), inside.dtype)
     layout = stage.layout(inside)
@@ -108,7 +108,7 @@ def _rows(stage: LoweringContext, stacked: Stacked, length: Size) -> Value:
 
 
 def _stack(stage: LoweringContext, stacked: Stacked, rows: Value) -> None:
-    """The same with the rounds where torch has them."""
+    """Move the iterations' axis of the stacked outputs to where torch has it."""
     stage.place = None
     layout, place = with_new(stage.layout(stacked.inside), stacked.axis)
     if not place:

@@ -1,4 +1,4 @@
-"""Layers kept whole: a call of the twin, its inputs in the layout that the pair says."""
+"""Lower calls of leaf layers to calls of their twins, with inputs in the pair's layout."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 def call_layer(stage: LoweringContext, call: LayerCall) -> None:
-    """Write a layer's call.
+    """Lower a layer's call.
 
     Raises:
-        NoPair: the layer cannot be moved, or its twin does not take what it is called with.
+        NoPair: the layer has no twin, or its twin does not accept these arguments.
     """
     inputs = list(each_value((call.arguments, call.keywords)))
     results = list(each_value(call.results))
@@ -40,7 +40,7 @@ def call_layer(stage: LoweringContext, call: LayerCall) -> None:
         return
     pair = None if is_idle else twin_pair(call.module)
     if pair is None or name_of(pair.flax) == "jax.nn.identity":
-        for result, value in zip(results, inputs, strict=False):  # it may be given more, which it leaves
+        for result, value in zip(results, inputs, strict=False):  # an identity ignores further arguments
             stage.alias(result, value, stage.layout(value))
         return
     stage.note(*pair.notes, *(("W28",) if "lengths" in call.keywords else ()))
@@ -57,7 +57,7 @@ Fitting = dict[Value, syntax.Expr]
 def _laid_out(
     stage: LoweringContext, call: LayerCall, pair: LayerPair, inputs: list[Value], results: list[Value]
 ) -> tuple[Fitting, list[Layout], dict[str, Any], Value | None]:
-    """The inputs as the twin takes them, the results' layouts, arguments that are axes, and what the results follow."""
+    """Return the inputs in the twin's layout, the results' layouts, axis arguments, and the operand to follow."""
     if pair.channels is not None:
         return (*_channels(stage, pair, inputs, results), {}, None)
     match pair.axes:
@@ -66,11 +66,11 @@ def _laid_out(
             follows = leader if layout == stage.layout(leader) else None
             return dict(zip(inputs, expressions, strict=True)), [layout] * len(results), {}, follows
         case Along(variables=names):
-            given = pair.arguments(call.module)
-            if all(isinstance(given[name], int) for name in names) and len(inputs) == 1:
+            arguments = pair.arguments(call.module)
+            if all(isinstance(arguments[name], int) for name in names) and len(inputs) == 1:
                 value = inputs[0]
                 layout = replace(stage.layout(value), folded=None)
-                axes = {name: from_end(layout.axis(given[name]), layout.rank) for name in names}
+                axes = {name: from_end(layout.axis(arguments[name]), layout.rank) for name in names}
                 return {value: stage.need(value, layout)}, [layout] * len(results), axes, value
         case First() if len(inputs) == 1:
             value = inputs[0]
@@ -95,7 +95,7 @@ def _channels(
     assert axis is not None
 
     def last(value: Value) -> Layout:
-        # Where torch counts from the front, an input without channels is a plain one.
+        # An input with too few axes for the channel axis has no channels: it keeps torch's layout.
         has_it = value.rank > axis if axis >= 0 else value.rank >= -axis
         return channels_last(value.rank, axis) if has_it else torchs(value.rank)
 
@@ -103,7 +103,7 @@ def _channels(
     for number, value in enumerate(inputs):
         is_image = value.shape is not None and (pair.channel_inputs is None or number in pair.channel_inputs)
         if not pair.channel_outputs and value.dtype.startswith(("int", "uint")):
-            is_image = False  # the numbers of classes, which a loss takes, have no axis for them
+            is_image = False  # a loss's integer class labels have no channel axis
         fitting[value] = stage.need(value, last(value)) if is_image else _in_torchs(stage, value)
     layouts = [last(value) if pair.channel_outputs else torchs(value.rank) for value in results]
     return fitting, layouts
@@ -128,7 +128,7 @@ def _last(
 
 
 def _takes_fold(stage: LoweringContext, call: LayerCall, folded: Folded) -> bool:
-    """Whether a linear layer's weights may be reordered: by every call of it in the same way."""
+    """Whether a linear layer's weights can absorb a fold: every call of it must have the same one."""
     import torch
 
     if type(call.module) is not torch.nn.Linear or call.path in stage.shared:
@@ -151,17 +151,17 @@ def _call(
         for name in order[len(arguments) :]:
             if name in taken or name not in keywords:
                 break
-            arguments.append(keywords.pop(name))  # torch's own name of it
+            arguments.append(keywords.pop(name))  # the twin has another name for it
         unknown = [name for name in keywords if name not in taken and "kwargs" not in taken]
         if unknown or (len(arguments) > len(taken) - 1 and "args" not in taken and "inputs" not in taken):
-            raise NoPair(f"its twin {name_of(pair.flax)} does not take {', '.join(unknown) or 'so many arguments'}")
+            raise NoPair(f"its twin {name_of(pair.flax)} does not accept {', '.join(unknown) or 'so many arguments'}")
         callee: syntax.Expr = held(call.path)
     else:
         callee = code(name_of(pair.flax))
-        given = {**pair.arguments(call.module), **options}
+        fixed = {**pair.arguments(call.module), **options}
         names = {name for param in pair.params_of_torch(call.module) for name in param.flax_names}
-        given |= {name: variable(call.path, name) for name in names if _has(call.module, pair, name)}
-        keywords |= {name: literal(_plain(value)) for name, value in given.items()}
+        fixed |= {name: variable(call.path, name) for name in names if _has(call.module, pair, name)}
+        keywords |= {name: literal(_plain(value)) for name, value in fixed.items()}
     return syntax.Call(callee, tuple(arguments), tuple(syntax.Keyword(name, value) for name, value in keywords.items()))
 
 
@@ -173,7 +173,12 @@ def _has(module: Any, pair: LayerPair, flax_name: str) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """An option as source can say it."""
+    """Return an option as a literal.
+
+    Raises:
+        NoPair: the option is a function.
+    """
     if callable(value):
-        raise NoPair(f"it was given a function, {name_of(value) if hasattr(value, '__qualname__') else value!r}")
+        name = name_of(value) if hasattr(value, "__qualname__") else repr(value)
+        raise NoPair(f"one of its options is the function {name}, which has no literal")
     return tuple(value) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""What the module holds, read directly: parameters, buffers, and the weights of its layers."""
+"""Lower direct reads of parameters, buffers and layers' weights."""
 
 from __future__ import annotations
 
@@ -17,17 +17,21 @@ if TYPE_CHECKING:
 
 
 def lower_held(stage: LoweringContext, value: Value, path: str) -> None:
-    """Give a parameter or a buffer its layout and its expression, ``self.path[...]``."""
+    """Set the layout and the expression ``self.path[...]`` of a parameter or a buffer.
+
+    Raises:
+        NoPair: it is read, and is sparse or has no equivalent array in its layer's twin.
+    """
     owner, _, name = path.rpartition(".")
     layer = stage.owner(path)
     if stage.is_read(value) and is_sparse(getattr(stage.root.get_submodule(owner), name)):
         raise NoPair(
             f"{type(stage.root).__qualname__}.{path} is a sparse tensor, and is read: JAX's layers and operators take "
-            "dense arrays; make it dense where it is made (.to_dense())"
+            "dense arrays; convert it where it is created (.to_dense())"
         )
     if layer is None:
-        # The module's own: it lies as its readers want it.
-        stage.layouts[value] = stage.given(value) or torchs(value.rank)
+        # The module's own parameter: its layout is free.
+        stage.layouts[value] = stage.chosen_layout(value) or torchs(value.rank)
         stage.sources.add(value)
         stage.literals[value] = variable(owner, name)
         return
@@ -40,7 +44,7 @@ def lower_held(stage: LoweringContext, value: Value, path: str) -> None:
                 if not isinstance(move, Permute) or layout != torchs(value.rank):
                     if not stage.is_read(value):
                         break
-                    raise NoPair(f"{path} is read by hand, and its twin holds it in another form ({move})")
+                    raise NoPair(f"{path} is read directly, and its twin stores it in another form ({move})")
                 layout = Layout(move.axes)
             stage.layouts[value] = layout
             stage.literals[value] = variable(layer, param.flax_names[0])
@@ -50,10 +54,10 @@ def lower_held(stage: LoweringContext, value: Value, path: str) -> None:
 
 
 def variable(path: str, name: str) -> syntax.Expr:
-    """``self.path.name[...]``, the array of a variable."""
+    """Return ``self.path.name[...]``, the array of a variable."""
     return syntax.Subscript(held(path, name), syntax.Const(...))
 
 
 def is_sparse(tensor: Any) -> bool:
-    """Whether a tensor holds only the numbers that are not zero."""
+    """Whether a tensor has a sparse layout."""
     return str(tensor.layout).startswith("torch.sparse")

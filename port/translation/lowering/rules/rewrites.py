@@ -1,4 +1,4 @@
-"""Operators that are said by others: each entry gives another operator, of which a pair or a rule speaks."""
+"""Rewrite operators into others that a pair or a rule covers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Rewrite = Callable[["LoweringContext", Operation], Operation]
 _COPY = "aten.clone.default"
 
 
-def _the_same(operation: Operation, value: Value) -> Operation:
-    """The result is a value that is there already."""
+def _identity(operation: Operation, value: Value) -> Operation:
+    """Return an operation whose result is an existing value."""
     return replace(operation, operator=_COPY, arguments={"self": value})
 
 
@@ -28,29 +28,29 @@ def _with(operation: Operation, operator: str | None = None, **arguments: Any) -
 
 
 def _squeeze(stage: LoweringContext, operation: Operation) -> Operation:
-    """Only axes of length 1 go."""
+    """Name the axes to squeeze: only axes of length 1 are removed."""
     value: Value = operation.arguments["self"]
     dims = operation.arguments.get("dim", range(value.rank))
     dims = [dims] if isinstance(dims, int) else dims
     gone = sorted({dim % value.rank for dim in dims if value.rank and value.shape[dim] == 1})  # type: ignore[index]
     if not gone:
-        return _the_same(operation, value)
+        return _identity(operation, value)
     operator, dim = ("aten.squeeze.dim", gone[0]) if len(gone) == 1 else ("aten.squeeze.dims", gone)
     return replace(operation, operator=operator, arguments={"self": value, "dim": dim})
 
 
 def _expand(stage: LoweringContext, operation: Operation) -> Operation:
-    """−1 is a length that stays."""
+    """Replace −1 by the length that stays."""
     value, sizes = operation.arguments["self"], list(operation.arguments["size"])
     lacking = len(sizes) - value.rank
-    told = [
+    explicit = [
         _length(stage, value.shape[place - lacking], value) if size == -1 else size for place, size in enumerate(sizes)
     ]
-    return _with(operation, size=told)
+    return _with(operation, size=explicit)
 
 
 def _of_two(stage: LoweringContext, operation: Operation) -> Operation:
-    """What is stretched to the shape of the other operand need not be: JAX stretches it as well."""
+    """Drop an ``expand`` to the other operand's shape: JAX broadcasts as well."""
     arguments = operation.arguments
     one, other = arguments["self"], arguments["other"]
     made = stage.producers.get(other) if isinstance(other, Value) else None
@@ -61,7 +61,7 @@ def _of_two(stage: LoweringContext, operation: Operation) -> Operation:
 
 
 def _length(stage: LoweringContext, length: int | str, of: Value) -> int | Value:
-    """A length as an argument: a number, or a value of its own."""
+    """Return a length as an argument: a number, or a new value for a symbolic length."""
     if isinstance(length, int):
         return length
     made = Value(f"{of.name}_{length}", None, "size", length)
@@ -70,7 +70,7 @@ def _length(stage: LoweringContext, length: int | str, of: Value) -> int | Value
 
 
 def _cat(stage: LoweringContext, operation: Operation) -> Operation:
-    """An empty list among tensors of more axes is left out, as torch does."""
+    """Leave out empty 1-d tensors among tensors of higher rank, as torch does."""
     rank = operation.results[0].rank
     tensors = [tensor for tensor in operation.arguments["tensors"] if tensor.shape != (0,) or rank == 1]
     return _with(operation, tensors=tensors)
@@ -82,28 +82,28 @@ def _cat(stage: LoweringContext, operation: Operation) -> Operation:
 def _slice(stage: LoweringContext, operation: Operation) -> Operation:
     part = _part(operation)
     whole = all(end is None for end in part.values())
-    return _the_same(operation, operation.arguments["self"]) if whole else _with(operation, **part)
+    return _identity(operation, operation.arguments["self"]) if whole else _with(operation, **part)
 
 
 def _slice_scatter(stage: LoweringContext, operation: Operation) -> Operation:
     part, source = _part(operation), operation.arguments["src"]
     whole = all(end is None for end in part.values())
-    return _the_same(operation, source) if whole else _with(operation, src=_number_of(stage, source), **part)
+    return _identity(operation, source) if whole else _with(operation, src=_as_scalar(stage, source), **part)
 
 
 def _select_scatter(stage: LoweringContext, operation: Operation) -> Operation:
-    return _with(operation, src=_number_of(stage, operation.arguments["src"]))
+    return _with(operation, src=_as_scalar(stage, operation.arguments["src"]))
 
 
 def _diagonal_scatter(stage: LoweringContext, operation: Operation) -> Operation:
-    """A number goes onto a matrix's diagonal as it is; onto others with the shape that they have."""
+    """Set a matrix's main diagonal to a scalar, if the source is one; other diagonals keep the source's shape."""
     is_matrix = operation.arguments["self"].rank == 2 and operation.arguments["offset"] == 0
     source = operation.arguments["src"]
-    return _with(operation, src=_number_of(stage, source) if is_matrix else source)
+    return _with(operation, src=_as_scalar(stage, source) if is_matrix else source)
 
 
 def _part(operation: Operation) -> dict[str, Any]:
-    """Where a slice begins and ends, and its step: None where the axis does."""
+    """Return a slice's start, end and step; None for the axis's own."""
     value: Value = operation.arguments["self"]
     start, end, step = (operation.arguments[name] for name in ("start", "end", "step"))
     length = value.shape[operation.arguments["dim"] % value.rank]  # type: ignore[index]
@@ -115,8 +115,8 @@ def _part(operation: Operation) -> dict[str, Any]:
     return {"start": start, "end": end, "step": None if step == 1 else step}
 
 
-def _number_of(stage: LoweringContext, source: Value) -> Any:
-    """The number that a whole part is set to, if it is one; else the part."""
+def _as_scalar(stage: LoweringContext, source: Value) -> Any:
+    """Return the scalar that fills the source, if it is filled with one; else the source."""
     made = stage.producers.get(source)
     if made is None or made.operator not in ("aten.fill.Scalar", "aten.fill.Tensor", "aten.copy.default"):
         return source
@@ -130,7 +130,7 @@ def _number_of(stage: LoweringContext, source: Value) -> Any:
 
 
 def _unstretched(stage: LoweringContext, value: Value) -> Value:
-    """The tensor of one number that fills another one."""
+    """Undo expands and views of a one-element tensor."""
     made = stage.producers.get(value)
     if made is not None and made.operator in ("aten.expand.default", "aten.view.default"):
         inside: Value = made.arguments["self"]
@@ -140,17 +140,17 @@ def _unstretched(stage: LoweringContext, value: Value) -> Value:
 
 
 def _fill(stage: LoweringContext, operation: Operation) -> Operation:
-    """What an array is filled with is a number: its own dtype says nothing, the array's holds."""
+    """Fill with a Python scalar, so that the array's dtype decides, not the scalar's."""
     return _with(operation, value=_plain(stage, operation.arguments["value"]))
 
 
 def _plain(stage: LoweringContext, number: Any) -> Any:
-    """A constant tensor of one number as that number."""
+    """Return a constant one-element tensor as a Python scalar."""
     if not isinstance(number, Value):
         return number
     made = stage.producers.get(number)
     if made is not None and made.operator == "aten.scalar_tensor.default":
-        # So torch makes a tensor of a number on a device that holds none.
+        # On the meta device torch creates a tensor from a number in this way.
         filled = made.arguments["s"]
         is_whole = isinstance(filled, bool | int) and number.dtype.startswith("float")
         return float(filled) if is_whole else filled
@@ -159,22 +159,26 @@ def _plain(stage: LoweringContext, number: Any) -> Any:
 
 
 def _indexed(stage: LoweringContext, operation: Operation) -> Operation:
-    """Whole axes among indices are slices; a mask among them gives as many elements as its values say."""
+    """Write whole axes among indices as slices.
+
+    Raises:
+        NoPair: a mask makes the result's shape depend on values.
+    """
     indices = list(operation.arguments["indices"])
     while indices and indices[-1] is None:
         indices.pop()
     mask = any(index is not None and index.dtype == "bool" for index in indices)
     if mask and operation.operator.startswith("aten.index."):
-        raise NoPair("how many elements a mask selects depends on its values, and JAX's shapes do not; use torch.where")
+        raise NoPair("the number of elements that a mask selects depends on its values; use torch.where")
     if mask and len(indices) > 1:
-        raise NoPair("a mask among other indices: how many elements it selects depends on its values")
+        raise NoPair("a mask among other indices: the number of elements that it selects depends on its values")
     if mask and operation.arguments["values"].shape not in ((), (1,)):
-        raise NoPair("values put where a mask is true are as many as the mask's values say; use torch.where")
+        raise NoPair("assigning an array through a mask needs as many values as the mask has Trues; use torch.where")
     return _with(operation, indices=[slice(None) if index is None else index for index in indices])
 
 
 def _memory(stage: LoweringContext, operation: Operation) -> Operation:
-    """Memory that is written to: zeros."""
+    """Rewrite ``empty`` to ``zeros``."""
     base = operation.operator.rpartition(".")[0].removesuffix("_strided")
     arguments = {name: value for name, value in operation.arguments.items() if name != "stride"}
     return replace(operation, operator=f"{base.replace('empty', 'zeros')}.default", arguments=arguments)
@@ -186,26 +190,26 @@ def _memory(stage: LoweringContext, operation: Operation) -> Operation:
 def _native_dropout(stage: LoweringContext, operation: Operation) -> Operation:
     result, mask = operation.results
     if operation.arguments["train"] and stage.is_read(mask):
-        raise NoPair("the mask that a dropout has drawn is used")
+        raise NoPair("the mask that a dropout drew is read")
     return replace(operation, operator="aten.dropout.default", results=(result,), several=False)
 
 
 def _with_running_statistics(stage: LoweringContext, operation: Operation) -> Operation:
-    """The input normalised by running statistics, as in evaluation."""
+    """Normalise the input by running statistics, as in evaluation."""
     result, *batch = operation.results
     if any(map(stage.is_read, batch)):
-        raise NoPair("a batch's statistics are read where there are none")
+        raise NoPair("the batch's statistics are read, and evaluation computes none")
     return normalised(operation, result, training=False)
 
 
 def normalised(operation: Operation, result: Value, *, training: bool) -> Operation:
-    """The normalised input alone, without what a batch norm does to its statistics."""
+    """Return the operation that only normalises, without updating the running statistics."""
     names = ("input", "weight", "bias", "eps")
-    given = {name: operation.arguments[name] for name in names}
-    given |= {name: None if training else operation.arguments[name] for name in ("running_mean", "running_var")}
+    arguments = {name: operation.arguments[name] for name in names}
+    arguments |= {name: None if training else operation.arguments[name] for name in ("running_mean", "running_var")}
     if training:
-        given["training"] = True
-    return replace(operation, operator="aten.batch_norm.default", arguments=given, results=(result,), several=False)
+        arguments["training"] = True
+    return replace(operation, operator="aten.batch_norm.default", arguments=arguments, results=(result,), several=False)
 
 
 REWRITES: dict[str, Rewrite] = {
@@ -228,4 +232,4 @@ REWRITES: dict[str, Rewrite] = {
     "aten.empty_strided": _memory,
     "aten._native_batch_norm_legit_no_training": _with_running_statistics,
 }
-"""By the operator's name: what it is said by. None of them writes an expression."""
+"""Operator name → its rewrite. A rewrite emits no expression."""

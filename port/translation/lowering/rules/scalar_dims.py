@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 _AXES = ("dim", "dims", "axis")
 
 
-def of_lists_of_one(stage: LoweringContext, operation: Operation) -> Operation | None:
-    """The operation on lists of one number in the place of numbers; None where that is not what it wants.
+def with_scalars_as_vectors(stage: LoweringContext, operation: Operation) -> Operation | None:
+    """Rewrite an operation on 0-d tensors with a dim argument to 1-d tensors of one element; None for others.
 
-    The lists are written; `as_numbers` makes numbers of the results again.
+    The 1-d operands are assigned here; `restore_scalars` turns the results back into 0-d arrays.
     """
-    told = any(operation.arguments.get(name) not in (None, (), []) for name in _AXES)
+    has_axis = any(operation.arguments.get(name) not in (None, (), []) for name in _AXES)
     numbers = [value for value in each_value(operation.arguments) if value.shape == ()]
-    if not told or not numbers:
+    if not has_axis or not numbers:
         return None
     lists = {value: Value(f"{value.name}_list", (1,), value.dtype) for value in numbers}
     arguments = mapped(operation.arguments, lambda value: lists.get(value, value))
@@ -41,8 +41,8 @@ def of_lists_of_one(stage: LoweringContext, operation: Operation) -> Operation |
     return replace(operation, arguments=arguments, results=results)
 
 
-def as_numbers(stage: LoweringContext, results: tuple[Value, ...], listed: tuple[Value, ...]) -> None:
-    """The results of `of_lists_of_one` with the axes that torch's have."""
+def restore_scalars(stage: LoweringContext, results: tuple[Value, ...], listed: tuple[Value, ...]) -> None:
+    """Assign the original results from those of `with_scalars_as_vectors`, with torch's rank."""
     for result, made in zip(results, listed, strict=True):
         if result.rank == made.rank:
             stage.alias(result, made, stage.layout(made))
@@ -51,16 +51,16 @@ def as_numbers(stage: LoweringContext, results: tuple[Value, ...], listed: tuple
 
 
 def _shapes(operator: str, arguments: dict[str, Any]) -> list[tuple[int, ...]] | None:
-    """The results' shapes; None where torch does not say."""
+    """Infer the results' shapes on the meta device; None if torch raises an error."""
     import torch
 
     library, name, overload = operator.split(".")
     try:
         called = getattr(getattr(getattr(torch.ops, library), name), overload)
-        given = mapped(arguments, _stand_in)
-        positional = [given.pop(each.name) for each in called._schema.arguments if not each.kwarg_only]
-        made = called(*positional, **given)
-    except Exception:  # whatever it is, the operation stays refused
+        remaining = mapped(arguments, _stand_in)
+        positional = [remaining.pop(each.name) for each in called._schema.arguments if not each.kwarg_only]
+        made = called(*positional, **remaining)
+    except Exception:  # whatever the error, the operation stays unsupported
         return None
     return [tuple(each.shape) for each in (made if isinstance(made, tuple | list) else (made,))]
 

@@ -1,4 +1,4 @@
-"""A value whose gradient is given: a node of our own."""
+"""Lower ``port_translation.sloped``: a value ``y`` whose gradient with respect to ``x`` is ``slope``."""
 
 from __future__ import annotations
 

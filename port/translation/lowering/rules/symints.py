@@ -1,4 +1,4 @@
-"""Symbolic dimensions: what is computed from them is a formula of their symbols, written where it is used."""
+"""Arithmetic on symbolic dimensions: each result is a formula of symbols, emitted where it is used."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _ARITHMETIC = (
 )
 
 
-def _known_by_its_formula(stage: LoweringContext, operation: Operation) -> None:
+def _record_value(stage: LoweringContext, operation: Operation) -> None:
     for result in operation.results:
         stage.values[result.name] = result
 
 
-RULES = dict.fromkeys(("aten.sym_size", "aten.sym_numel", *_ARITHMETIC), _known_by_its_formula)
+RULES = dict.fromkeys(("aten.sym_size", "aten.sym_numel", *_ARITHMETIC), _record_value)

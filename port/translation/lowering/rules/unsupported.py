@@ -1,4 +1,4 @@
-"""Operators with data-dependent output shapes: they are refused with the reason."""
+"""Refuse operators with data-dependent output shapes, with the reason."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def _refused(stage: LoweringContext, operation: Operation) -> None:
     name = operation.operator.rpartition(".")[0]
     instead = _INSTEAD.get(name, "compute it outside of the module")
     what = (
-        "a number of Python's is made of a tensor"
+        "it converts a tensor to a Python number"
         if name == "aten.item"
-        else "how long its result is depends on values"
+        else "the length of its result depends on values"
     )
     raise NoPair(f"{what}, which a traced JAX program cannot know; {instead}")
 

@@ -1,4 +1,4 @@
-"""The boundary: what a user gives and gets on torch's side is what the written module takes and gives."""
+"""The calling convention: arguments and results are converted between torch and the written module."""
 
 from __future__ import annotations
 

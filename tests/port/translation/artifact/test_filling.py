@@ -1,4 +1,4 @@
-"""A module with its weights is the one that is constructed and then filled, without a value having been drawn."""
+"""A module built from weights equals one that is constructed and then filled, without drawing values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a weights file remembers of its translation: how the draws of training lie."""
+"""Translation metadata: the layouts of draws in training."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def test_the_layouts_of_draws_are_read_back(tmp_path: Path) -> None:
 
 def test_a_file_of_no_translation_is_refused(tmp_path: Path) -> None:
     save_file({"a": torch.ones(2).numpy()}, tmp_path / "other.safetensors")
-    with pytest.raises(BrokenWeights, match="does not say of which translation it is"):
+    with pytest.raises(BrokenWeights, match="has no translation metadata"):
         draw_layouts(tmp_path / "other.safetensors")

@@ -1,4 +1,4 @@
-"""A package's files on disk, and read back: those that Python imports, but for the test beside them."""
+"""A package's files, written and read back without the test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mapping of stacks: tensors of all layers become one, and what is no layer's of the stack keeps its place."""
+"""The mapping of stacks: the layers' tensors are stacked, and other tensors stay."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ def test_arrays_without_a_name_in_torch_are_stacked_too() -> None:
 
 def test_what_is_no_stack() -> None:
     shared = Entry(("layers.0.w", "head"), ("layers.0.w", "head"), (), "params", ((2,), (2,)))
-    with pytest.raises(CannotScan, match="one tensor is of several layers, or of more than layers"):
+    with pytest.raises(CannotScan, match="several layers share one tensor, or a layer and another module"):
         stacked_mapping(Mapping((shared,)), [LAYERS])
     few = Mapping(tuple(entry(f"layers.{i}.w", f"layers.{i}.w") for i in (0, 2)))
-    with pytest.raises(CannotScan, match="layer 1 of layers has no w, which others have"):
+    with pytest.raises(CannotScan, match="layer 1 of layers has no w, unlike other layers"):
         stacked_mapping(few, [LAYERS])
     tied = Entry(("layers.0.w", "layers.0.v"), ("layers.0.w",), (Tie(2),), "params", ((2, 3), (2, 3)))
     unlike = Mapping((tied, *(entry(f"layers.{i}.w", f"layers.{i}.w") for i in (1, 2))))
-    with pytest.raises(CannotScan, match="in several ways"):
+    with pytest.raises(CannotScan, match="in different ways"):
         stacked_mapping(unlike, [LAYERS])

@@ -1,4 +1,4 @@
-"""The mapping: every tensor of the original's state dict goes somewhere, and comes back bit for bit."""
+"""The mapping: every tensor of the original's state dict is mapped, and comes back bit for bit."""
 
 from __future__ import annotations
 
@@ -141,14 +141,14 @@ def test_one_that_is_read_is_refused() -> None:
 
 
 class Scaled(nn.Embedding):
-    """No layer that a pair speaks of: its own code reads its weight."""
+    """Not a layer that a pair covers: its own code reads its weight."""
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         return super().forward(ids) * 3
 
 
 class TiedBehind(nn.Module):
-    """The layer that holds a weight stands behind a module that reads it as well."""
+    """The layer that holds a weight comes after a module that reads it as well."""
 
     def __init__(self) -> None:
         super().__init__()

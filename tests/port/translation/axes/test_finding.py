@@ -152,7 +152,7 @@ def test_what_cannot_be_is_said() -> None:
         made.build(mesh=fsdp, rules={"mpl": "fsdp"})
     with pytest.raises(UnknownChoice, match="tensr"):
         made.build(mesh=fsdp, rules={"mlp": "tensr"})
-    with pytest.raises(UsageError, match="give the mesh too"):
+    with pytest.raises(UsageError, match="rules need a mesh"):
         made.build(rules={"mlp": "tensor"})
     plain = port.translate(torch.nn.Linear(2, 3), torch.ones(1, 2), check=False)
     with pytest.raises(UsageError, match="logical_axes=True"):

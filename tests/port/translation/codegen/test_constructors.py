@@ -1,4 +1,4 @@
-"""What a constructor has worked out is read off the attribute that it is."""
+"""Constructors read values that they have computed from their attributes."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ import torch
 from torch import Tensor, nn
 
 import port
-from port.translation.codegen.constructors import _read_again
+from port.translation.codegen.constructors import _reusing_attributes
 from port.translation.ir.syntax import parsed, source
 
 
-def read_again(**attributes: str) -> list[str]:
-    return [source(each) for each in _read_again({name: parsed(text) for name, text in attributes.items()}).values()]
+def reused(**attributes: str) -> list[str]:
+    return [
+        source(each) for each in _reusing_attributes({name: parsed(text) for name, text in attributes.items()}).values()
+    ]
 
 
 def test_what_is_worked_out_is_read_again() -> None:
-    assert read_again(head_dim="dim // heads", scale="(dim // heads) ** -0.5", out="f(heads * (dim // heads))") == [
+    assert reused(head_dim="dim // heads", scale="(dim // heads) ** -0.5", out="f(heads * (dim // heads))") == [
         "dim // heads",
         "self.head_dim ** -0.5",
         "f(heads * self.head_dim)",
     ]
-    assert read_again(size="int(a / b)", other="int(a / b) + 1") == ["int(a / b)", "self.size + 1"]
+    assert reused(size="int(a / b)", other="int(a / b) + 1") == ["int(a / b)", "self.size + 1"]
 
 
 def test_arguments_numbers_and_arrays_are_not() -> None:
-    assert read_again(dim="dim", twice="2 * 3", other="f(dim, 2 * 3)")[2] == "f(dim, 2 * 3)"
-    assert read_again(array="jnp.ones(dim) * 2", other="f(jnp.ones(dim) * 2)")[1] == "f(jnp.ones(dim) * 2)"
-    assert read_again(first="f(a // b)", later="a // b") == ["f(a // b)", "a // b"]
+    assert reused(dim="dim", twice="2 * 3", other="f(dim, 2 * 3)")[2] == "f(dim, 2 * 3)"
+    assert reused(array="jnp.ones(dim) * 2", other="f(jnp.ones(dim) * 2)")[1] == "f(jnp.ones(dim) * 2)"
+    assert reused(first="f(a // b)", later="a // b") == ["f(a // b)", "a // b"]
 
 
 @dataclass

@@ -92,7 +92,7 @@ def test_text_is_formatted_its_imports_sorted_and_unused_ones_dropped() -> None:
 
 
 def test_what_is_no_python_is_not_formatted() -> None:
-    with pytest.raises(AssertionError, match="ruff does not take what was written"):
+    with pytest.raises(AssertionError, match="ruff rejects the generated source"):
         formatted("def (")
 
 

@@ -1,4 +1,4 @@
-"""The lines that check the inputs: one a tensor, and none where every length is free."""
+"""The checks of input shapes: one line per tensor, and none if every length is free."""
 
 from __future__ import annotations
 

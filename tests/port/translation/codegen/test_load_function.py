@@ -1,4 +1,4 @@
-"""The text of ``load``: plain where the constructor takes nothing, otherwise constructed as the file says."""
+"""The text of ``load``: plain if the constructor takes no arguments, else with the arguments in the file."""
 
 from __future__ import annotations
 

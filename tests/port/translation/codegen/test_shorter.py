@@ -1,4 +1,4 @@
-"""Calls as short as they can be."""
+"""Calls are shortened."""
 
 from __future__ import annotations
 

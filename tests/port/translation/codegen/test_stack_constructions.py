@@ -1,4 +1,4 @@
-"""Constructors that make stacks: in the place of the list, or behind all that is done to it."""
+"""Constructors of stacks: in place of the list, or at the constructor's end."""
 
 from __future__ import annotations
 

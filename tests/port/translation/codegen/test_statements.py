@@ -1,4 +1,4 @@
-"""Statements as text: what Python reads in it is what they are."""
+"""The text of statements parses back to the same statements."""
 
 from __future__ import annotations
 

@@ -279,7 +279,7 @@ def test_what_cannot_be_written_is_told(function: type[Function], shape: tuple[i
     made = port.translate(Calls(function, *shape), torch.randn(5, 4))
     assert made.proof is not None and not made.proof.agrees
     assert made.own_gradients[0].startswith(f"{function.__name__} ({__file__}:")
-    assert "a backward pass of its own, which is not written" in str(made.proof)
+    assert "its custom backward pass is not translated" in str(made.proof)
 
 
 @pytest.mark.sweep

@@ -1,4 +1,4 @@
-"""Templates, literals, and what stands in an expression."""
+"""Templates, literals, and queries on expressions."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_what_constants_are_worth() -> None:
     for thing in (3, -3, "a", (1, [2.5, None]), {"a": (-1,)}):
         assert worth(literal(thing)) == thing
     for text in ("x", "1 + 2", "(1, x)", "-x", "not 1"):
-        with pytest.raises(ValueError, match="is no constant"):
+        with pytest.raises(ValueError, match="is not a constant"):
             worth(parsed(text))
 
 

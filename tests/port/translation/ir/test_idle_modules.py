@@ -1,4 +1,4 @@
-"""Modules that give what they take are found where another instance of the class has one that does something."""
+"""Identities are found where another instance of the class has a real module."""
 
 from __future__ import annotations
 

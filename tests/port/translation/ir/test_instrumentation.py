@@ -1,4 +1,4 @@
-"""What looks at the graph behind each pass."""
+"""Watchers of passes."""
 
 from __future__ import annotations
 

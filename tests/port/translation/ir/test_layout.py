@@ -1,4 +1,4 @@
-"""Layouts: what they say of an array is what numpy finds in it."""
+"""Layouts agree with numpy's transposes."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_lower_rank_broadcasts_as_in_torch(layout: Layout, data: st.DataObject
     lower = of_lower_rank(layout, other.ndim)
     lacking = layout.rank - other.ndim
     if lower is None:
-        # In between stands an axis that the other has not.
+        # An axis in between, which the other lacks.
         assert set(layout.order[:lacking]) != set(range(lacking))
         return
     assert np.array_equal(laid_out(tensor, layout) + laid_out(other, lower), laid_out(tensor + other, layout))

@@ -1,4 +1,4 @@
-"""Lengths as source: worth what torch's formulas are worth."""
+"""Emitted lengths evaluate to the same numbers as torch's formulas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the twin's attributes are reached where a class of one's own derives from torch's lists of modules."""
+"""Paths in the twin for user classes that derive from torch's lists of modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New axes in one pair of brackets stand where they stood one after the other."""
+"""Merged new axes are at the same positions as nested ones."""
 
 from __future__ import annotations
 

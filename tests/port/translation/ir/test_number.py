@@ -1,4 +1,4 @@
-"""Numbers beside their origins."""
+"""Known numbers of steps, and their origins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Origins in a few words."""
+"""Short texts of origins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Origins as source: what is written is worth what the origin says."""
+"""Origins as expressions, which evaluate to the number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that remember where they come from."""
+"""Numbers that carry their origins."""
 
 from __future__ import annotations
 

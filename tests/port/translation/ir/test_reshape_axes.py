@@ -1,4 +1,4 @@
-"""Groups of a reshape: what they say of two shapes is what numpy's reshape does."""
+"""Groups of a reshape agree with numpy's reshape."""
 
 from __future__ import annotations
 

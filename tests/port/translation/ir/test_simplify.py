@@ -1,4 +1,4 @@
-"""Indices in fewer words, which read the same."""
+"""Simplified indices read the same elements."""
 
 from __future__ import annotations
 

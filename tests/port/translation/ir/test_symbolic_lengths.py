@@ -1,4 +1,4 @@
-"""Names of lengths, formulas that are the same, and what torch.export assumed."""
+"""Names of lengths, equality of formulas, and torch.export's guards."""
 
 from __future__ import annotations
 

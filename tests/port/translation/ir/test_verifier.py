@@ -1,4 +1,4 @@
-"""Each fault in a graph is found, and named."""
+"""Each fault in a graph is found and named."""
 
 from __future__ import annotations
 

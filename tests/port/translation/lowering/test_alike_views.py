@@ -1,4 +1,4 @@
-"""Views in several instances of a class are grouped by the grouping that holds for all of them."""
+"""Views in several instances of a class have a grouping that holds for all of them."""
 
 from __future__ import annotations
 

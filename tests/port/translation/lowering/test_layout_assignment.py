@@ -1,4 +1,4 @@
-"""The layout stage: permutations are absorbed where an array may lie so, and written where it may not."""
+"""Layout assignment: permutations are absorbed into free layouts, and emitted otherwise."""
 
 from __future__ import annotations
 
@@ -220,4 +220,4 @@ def test_what_a_move_has_changed_is_undone(module: nn.Module) -> None:
     search._undo(undo)
     assert search.cost == before and search.chosen == {}
     assert {value: search.trials[0].layout(value) for value in layouts} == layouts
-    assert search.trials[0].go(0).asks.keys() == search.trials[0].went[0].asks.keys()
+    assert search.trials[0].rerun(0).asks.keys() == search.trials[0].needs[0].asks.keys()

@@ -1,4 +1,4 @@
-"""Numbers keep their origins on the way to what is written."""
+"""Numbers keep their origins through lowering."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made under ``torch.no_grad()`` is cut where something with gradients reads it, and nowhere else."""
+"""Gradients stop exactly where a step with gradients reads a value computed under ``torch.no_grad()``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates for the arguments at hand: numbers are worked out, what needs an array is left."""
+"""Specialised templates: parts with numbers are evaluated, parts with arrays stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transposes as a person writes them."""
+"""Transposes are emitted with the most specific function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions dissolved: their marks are gone, and what only those have read."""
+"""Inlined functions: their marks are removed, and the steps that only the marks read."""
 
 from __future__ import annotations
 

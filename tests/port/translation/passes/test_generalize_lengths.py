@@ -1,4 +1,4 @@
-"""Graphs at several lengths as one: numbers that follow from lengths become formulas, others refuse."""
+"""Graphs at several lengths are merged: numbers that follow from lengths become formulas, others are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes nothing is left out, and all that read it reads what it took."""
+"""Operators without effect are removed, and their readers read the operand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounds that look alike as one: it says of a number what all of them say."""
+"""Merged iterations: a number's origin is kept if all iterations agree on it."""
 
 from __future__ import annotations
 

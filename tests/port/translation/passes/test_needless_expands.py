@@ -1,4 +1,4 @@
-"""What is expanded for an operator that expands by itself is not: but where the shape, or a type, would be another."""
+"""Expands before a broadcasting operator are removed, unless the result's shape or type would change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repeats of steps: where they begin, how long a round is, and what breaks them."""
+"""Repetitions of steps: where they begin, the length of an iteration, and what interrupts them."""
 
 from __future__ import annotations
 

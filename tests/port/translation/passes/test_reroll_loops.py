@@ -1,4 +1,4 @@
-"""Loops that Python unrolls are `lax.scan` again, of any length; what is no loop stays written out, and right."""
+"""Unrolled loops become `lax.scan`, of any length; other steps stay unrolled and correct."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_loop_beside_what_is_drawn() -> None:
 
 
 class Repeated(torch.nn.Module):
-    """One layer, called as often as its constructor is told."""
+    """One layer, called as often as an argument of the constructor says."""
 
     def __init__(self, width: int = 6, depth: int = 5) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Which steps depend on more than their operands, or change more than their results."""
+"""Stateful steps: those that draw random numbers or write to the module."""
 
 from __future__ import annotations
 

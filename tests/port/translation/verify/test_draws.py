@@ -1,4 +1,4 @@
-"""Random numbers in training are the same on both sides: masks in any layout, and a wrong rate is seen."""
+"""Random numbers in training are the same on both sides, in any layout, and a wrong rate is caught."""
 
 from __future__ import annotations
 

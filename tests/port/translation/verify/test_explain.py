@@ -1,4 +1,4 @@
-"""A proof that differs says at which layer, and why: faults planted in the written source."""
+"""A proof that differs names the layer and the cause, for faults planted in the source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proof at other lengths: it sees what a number in the source hides, and says which lengths it tried."""
+"""The proof at other lengths finds hard-coded numbers, and reports the lengths that it tried."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_static_fixes_all_and_says_so() -> None:
     translation = port.translate(module, x, static=True)
     assert translation.proof is not None and translation.proof.agrees
     assert 'F.expect(x, "2 5 3")' in translation.source and not translation.lengths.names
-    assert "the example's lengths alone, which are fixed" in str(translation.proof)
+    assert "the example's lengths only, which are fixed" in str(translation.proof)
     with pytest.raises(ValueError, match="axis 1 has length 1, and this was written for 5"):
         translation.run(torch.randn(2, 1, 3))
 

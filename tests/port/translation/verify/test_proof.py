@@ -1,4 +1,4 @@
-"""What a proof says, and when it agrees."""
+"""A proof's text and its verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which lengths are tried for a condition's sake."""
+"""The lengths that are tried for a condition."""
 
 from __future__ import annotations
 

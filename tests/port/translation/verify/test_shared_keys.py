@@ -1,4 +1,4 @@
-"""Layers of a stack that draw with one key are found; a stack with a key for each layer, and lists, are right."""
+"""Layers of a stack that share a random key are found; separate keys, and lists of layers, pass."""
 
 from __future__ import annotations
 
@@ -35,4 +35,4 @@ def test_one_key_for_several_is_found(places: tuple[int, ...]) -> None:
 def test_a_stream_without_an_axis_is_found() -> None:
     net: Any = Net(nnx.Rngs(0))
     net.layers.layers[0].rngs.key.set_value(jax.random.key(1))
-    assert "draw with one key" in shared_keys(net, ["layers"])
+    assert "share a random key" in shared_keys(net, ["layers"])

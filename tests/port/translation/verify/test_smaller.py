@@ -1,4 +1,4 @@
-"""A proof that does not fit is made smaller, and what cannot be compared is no difference."""
+"""A proof that does not fit runs at smaller lengths, and what cannot be compared is not a difference."""
 
 from __future__ import annotations
 
@@ -128,13 +128,13 @@ def test_other_lengths_are_left_out_that_would_take_too_long(
     translation: Translation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settled = replace(translation, lengths=replace(translation.lengths, tried=({"n": 2}, {"n": 3})))
-    told: list[str] = []
+    notices: list[str] = []
     monkeypatch.setattr(OriginalAndWritten, "seconds", lambda sides, sizes=None: 300.0 if sizes == {"n": 3} else 10.0)
-    found = prove(MODULE, settled, (X,), {}, time_limit=200, tell=told.append)
-    assert told == ["comparing takes about 3 minutes"], "no more than it may"
+    found = prove(MODULE, settled, (X,), {}, time_limit=200, tell=notices.append)
+    assert notices == ["comparing takes about 3 minutes"], "no more than it may"
     assert found.status is Status.AGREE and found.lengths == "the example's lengths; n = 2"
     assert "not compared at n = 3: that would go beyond the time limit of 3 minutes (--time-limit)" in found.remarks
-    told.clear()
+    notices.clear()
     monkeypatch.setattr(OriginalAndWritten, "seconds", lambda sides, sizes=None: 10.0)
-    found = prove(MODULE, settled, (X,), {}, tell=told.append)
-    assert not told and found.lengths == "the example's lengths; n = 2; n = 3"
+    found = prove(MODULE, settled, (X,), {}, tell=notices.append)
+    assert not notices and found.lengths == "the example's lengths; n = 2; n = 3"

@@ -1,4 +1,4 @@
-"""State that the written module does not read, and that the original's results depend on: it is named."""
+"""State that the original's results depend on and that the written module does not read is named."""
 
 from __future__ import annotations
 
@@ -73,4 +73,4 @@ def test_a_literal_in_the_place_of_a_frozen_weight() -> None:
     ]
     translation = replace(translation, source=planted, mapping=Mapping(tuple(entries)))
     proof = prove(module, translation, (x,), {})
-    assert not proof.agrees and "does not read fc.weight, and what the original gives changes with it" in proof.failed
+    assert not proof.agrees and "does not read fc.weight, and the original's outputs depend on it" in proof.failed

@@ -1,4 +1,4 @@
-"""Files that need each other become one; whatever else Python can import stays as it is."""
+"""Files that import each other are joined; files that Python can import stay unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which file defines a class: none, where a notebook or `exec` did."""
+"""The file that defines a class; none for a class from a notebook or from `exec`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places of a package's files: names and folders of the original's, beneath what is common to all."""
+"""Paths of a package's files: the original's names and folders, relative to their common folder."""
 
 from __future__ import annotations
 

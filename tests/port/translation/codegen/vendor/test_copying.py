@@ -1,4 +1,4 @@
-"""Sources without imports from port: what they took from there is in them, and runs where there is no port."""
+"""Standalone sources contain what they imported from port, and run without port."""
 
 from __future__ import annotations
 
@@ -423,7 +423,7 @@ def both(source: str) -> tuple[ModuleType, str]:
 
 @pytest.mark.usefixtures("pack")
 def test_names_that_two_things_have() -> None:
-    # What a name stood for, it stands for still: in f-strings, behind other imports' names, under decorators.
+    # Names keep their meaning: in f-strings, after other imports' names, under decorators.
     source = (
         "import pack\nfrom pack import size\n\n\n"
         "def _check(x: int) -> int:\n    return x\n\n\n"
@@ -477,9 +477,9 @@ def test_what_is_the_same_stands_there_once_if_nothing_can_change_it() -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("handed_on", r"pack\.shapes, line 58: the module pack\.deep itself is handed on"),
+        ("handed_on", r"pack\.shapes, line 58: the module pack\.deep itself is used as a value"),
         ("with_torch", r"pack\.shapes, line 63: it needs torch"),
-        ("Inside", r"pack\.shapes, line 70: `from pack\.deep import helper` stands where it cannot be taken out"),
+        ("Inside", r"pack\.shapes, line 70: `from pack\.deep import helper` is where it cannot be removed"),
         ("gone", r"pack\.shapes has no gone in its source"),
     ],
 )
@@ -490,7 +490,7 @@ def test_what_cannot_be_copied(name: str, why: str) -> None:
 
 @pytest.mark.usefixtures("pack")
 def test_what_says_where_it_is() -> None:
-    with pytest.raises(UsageError, match=r"pack\.deep\.inner reads __name__, which is another in a copy"):
+    with pytest.raises(UsageError, match=r"pack\.deep\.inner reads __name__, which has another value in a copy"):
         both("from pack.deep.inner import Where\n\nprint(Where)\n")
 
 

@@ -1,4 +1,4 @@
-"""Names that a module gives, told from those that functions and classes have for themselves."""
+"""Names that resolve in a module, as opposed to local names of functions and classes."""
 
 from __future__ import annotations
 

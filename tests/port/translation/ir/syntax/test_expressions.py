@@ -1,4 +1,4 @@
-"""Expressions are equal where they are written alike, and a name is a name."""
+"""Expressions are compared by structure, and names are checked."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def test_what_stands_for_something_is_no_name() -> None:
 
 @pytest.mark.parametrize("text", ["%x", "@layer|", "# a comment", "<0>", "x.y", "f(x)", ""])
 def test_no_meaning_in_a_name(text: str) -> None:
-    with pytest.raises(ValueError, match="is no name"):
+    with pytest.raises(ValueError, match="is not a name"):
         syntax.Name(text)
 
 
 @pytest.mark.parametrize("text", ["x = 1", "", "# one\n# two"])
 def test_a_comment_is_a_line_of_comment(text: str) -> None:
-    with pytest.raises(ValueError, match="is no line of comment"):
+    with pytest.raises(ValueError, match="is not a comment line"):
         syntax.Comment(text)
 
 

@@ -1,4 +1,4 @@
-"""Walks over nodes: in order, and without a copy of what stays."""
+"""Traversals of nodes: their order, and no copies of unchanged nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators along an axis, whichever place of the array it has."""
+"""Operators along an axis, in any layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators element by element, their operands lying in different orders."""
+"""Elementwise operators with operands in different layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators whose results have an axis more."""
+"""Operators whose results have one axis more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that numbers are drawn into is not made: its own length and dtype say what is drawn."""
+"""In-place draws into empty memory: no memory is allocated; its shape and dtype are used."""
 
 from __future__ import annotations
 

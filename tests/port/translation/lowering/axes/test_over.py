@@ -1,4 +1,4 @@
-"""Operators that reduce axes, or take one away."""
+"""Operators that reduce or select axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Permutations: the array stays as it is, unless its readers want its axes in another order."""
+"""Permutations: the array stays unchanged unless its readers need another layout."""
 
 from __future__ import annotations
 

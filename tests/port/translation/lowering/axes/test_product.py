@@ -1,4 +1,4 @@
-"""Products of matrices that may lie transposed."""
+"""Matrix products with matrices that are stored transposed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other shapes of the same elements, whatever order the axes have."""
+"""Reshapes in any layout."""
 
 from __future__ import annotations
 

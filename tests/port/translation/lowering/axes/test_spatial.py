@@ -1,4 +1,4 @@
-"""Operators on images, which are brought to channels last unless they lie so."""
+"""Operators on images, in a channels-last layout."""
 
 from __future__ import annotations
 

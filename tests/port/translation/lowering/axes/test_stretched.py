@@ -1,4 +1,4 @@
-"""Axes of length 1 that are repeated."""
+"""Operators that broadcast axes of length 1."""
 
 from __future__ import annotations
 

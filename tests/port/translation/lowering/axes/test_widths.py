@@ -1,4 +1,4 @@
-"""Padding: the widths follow the axes, so that nothing is transposed for it."""
+"""Padding: the widths are reordered with the axes, so that nothing is transposed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batch norm with statistics kept by hand: the normalised input, and what becomes of the statistics."""
+"""Batch norm with explicit running statistics: the normalised input and the updated statistics."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def test_a_spread_divided_by_n_would_be_seen() -> None:
 
 def test_statistics_that_are_written_in_evaluation_are_refused() -> None:
     statistics = random(3, seed=3), random(3, seed=4).exp()
-    with pytest.raises(AssertionError, match="running statistics that are written to in evaluation"):
+    with pytest.raises(AssertionError, match="it updates running statistics in evaluation"):
         lowered(NAME, random(4, 3, 5), None, None, *statistics, False, 0.2, 1e-3)

@@ -1,4 +1,4 @@
-"""Eigenvectors, whose signs are free."""
+"""Eigenvectors, whose signs are arbitrary."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def test_values_and_vectors() -> None:
 
 
 def test_the_upper_half_is_refused() -> None:
-    with pytest.raises(AssertionError, match="JAX reads the lower one"):
+    with pytest.raises(AssertionError, match="JAX reads the lower triangle"):
         lowered("aten.linalg_eigh.default", random(4, 4), "U")

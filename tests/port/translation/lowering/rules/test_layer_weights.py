@@ -1,4 +1,4 @@
-"""Linear layers whose weights are taken by hand call the layer whose weights they are; others are products."""
+"""``F.linear`` with a layer's weights calls the layer; with others it is a product."""
 
 from __future__ import annotations
 

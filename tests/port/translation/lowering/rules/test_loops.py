@@ -1,4 +1,4 @@
-"""Loops are scans: what is carried keeps one layout, what is sliced has the axis of the rounds in front."""
+"""Loops become scans: a carry keeps one layout, and sliced arrays have the loop's axis first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers' calls: each input as the twin takes it, whatever order its axes have."""
+"""Layer calls: each input is brought to the layout that the twin needs."""
 
 from __future__ import annotations
 

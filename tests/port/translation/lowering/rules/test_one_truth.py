@@ -1,4 +1,4 @@
-"""No operator is described twice: what has a pair has no rule that writes it."""
+"""No operator has both a pair and a rule."""
 
 from __future__ import annotations
 

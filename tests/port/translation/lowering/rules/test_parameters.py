@@ -1,4 +1,4 @@
-"""What the module holds, read by hand: its own lies as it is wanted, a layer's as its twin holds it."""
+"""Direct reads of parameters: the module's own have a free layout, a layer's have its twin's."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_without_pairs_each_is_marked() -> None:
     port.pairs.registered._pairs.clear()
     made = translated()
     assert {item.what for item in made.unwritten} == {"my_lib.swish", "my_lib.rounded"}
-    assert all("no pair speaks of this operator" in item.why for item in made.unwritten)
+    assert all("no pair covers this operator" in item.why for item in made.unwritten)
 
 
 def test_one_with_several_results_and_an_axis_is_in_torchs_order() -> None:

@@ -1,4 +1,4 @@
-"""Operators that are said by others: the other one's pair says what is written."""
+"""Rewrites: the operator's replacement is lowered by its pair."""
 
 from __future__ import annotations
 
@@ -81,8 +81,12 @@ def test_masks() -> None:
 @pytest.mark.parametrize(
     ("operator", "arguments", "why"),
     [
-        ("aten.index.Tensor", {"indices": ["mask"]}, "how many elements a mask selects"),
-        ("aten.index_put.default", {"indices": ["mask"], "values": "x", "accumulate": False}, "as many as the mask's"),
+        ("aten.index.Tensor", {"indices": ["mask"]}, "the number of elements that a mask selects"),
+        (
+            "aten.index_put.default",
+            {"indices": ["mask"], "values": "x", "accumulate": False},
+            "as many values",
+        ),
         ("aten.index_put.default", {"indices": [None, "mask"], "values": "x", "accumulate": False}, "among other"),
     ],
     ids=["read", "written", "among others"],

@@ -1,4 +1,4 @@
-"""Numbers, which have no axes, given an axis all the same: torch takes 0 and −1 for it, JAX does not."""
+"""0-d tensors with a dim argument: torch accepts 0 and −1, JAX does not."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_number_is_a_list_of_one() -> None:
 
 
 class Unknown(nn.Module):
-    """An operator that no pair speaks of; what it gives is read, or not."""
+    """An operator that no pair covers; its result is read, or not."""
 
     def __init__(self, read: bool) -> None:
         super().__init__()
@@ -62,11 +62,11 @@ def test_what_no_pair_speaks_of_is_told_with_its_arguments() -> None:
     made = port.translate(Unknown(True), torch.randn(3, 3))
     (missing,) = made.unwritten
     assert missing.what == "aten.geqrf"
-    assert missing.why.startswith("no pair speaks of this operator with these arguments: self: float64 (")
+    assert missing.why.startswith("no pair covers this operator with these arguments: self: float64 (")
 
 
 class OnlyWritten(nn.Module):
-    """What no pair speaks of goes into a buffer alone."""
+    """Only a buffer reads the result of an operator that no pair covers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class Ignores(nn.Module):
 
 
 class HandsOn(nn.Module):
-    """What no pair speaks of is given to a part that does nothing with it."""
+    """The result of an operator that no pair covers is passed to a part that ignores it."""
 
     def __init__(self) -> None:
         super().__init__()

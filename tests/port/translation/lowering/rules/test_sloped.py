@@ -1,4 +1,4 @@
-"""A value whose gradient is given."""
+"""A value with an explicit gradient."""
 
 from __future__ import annotations
 

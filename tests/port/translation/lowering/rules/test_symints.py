@@ -1,4 +1,4 @@
-"""Arithmetic of free lengths is written where it is used, as a formula."""
+"""Arithmetic of symbolic lengths is emitted as a formula where it is used."""
 
 from __future__ import annotations
 

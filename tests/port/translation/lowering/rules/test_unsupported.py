@@ -1,4 +1,4 @@
-"""Operators whose results are as long as values say are refused, with what to do in their place."""
+"""Operators with data-dependent shapes are refused, with advice."""
 
 from __future__ import annotations
 
