@@ -93,7 +93,7 @@ def test_a_transformer(own: bool, float64: None) -> None:
 
 
 def test_what_has_no_twin_says_why() -> None:
-    with pytest.raises(NoPair, match=r"its activation is .*silu.*: give it as a module"):
+    with pytest.raises(NoPair, match=r"its activation is .*silu.*: pass it as a module"):
         build_twin(encoder_layer(activation=torch.nn.functional.silu))
     changed = encoder_layer()
     changed.dropout2 = torch.nn.Dropout(0.5)
