@@ -140,7 +140,7 @@ def test_an_option_that_older_versions_did_not_write_has_its_default(
 
 def test_a_class_that_is_none_or_has_no_counterpart(recorded: Recorded, tmp_path: Path, mapping: Mapping) -> None:
     content = trained(recorded, O.AdamW)
-    with pytest.raises(UsageError, match="updates only the rows that a sparse gradient names"):
+    with pytest.raises(UsageError, match="updates only the rows in a sparse gradient"):
         move(tmp_path / "last.pt", content, O.SparseAdam, mapping)
     with pytest.raises(UsageError, match=r"is chosen by its class, as torch\.optim\.AdamW; got function"):
         move(tmp_path / "last.pt", content, torch.nn.functional.relu, mapping)
