@@ -83,7 +83,8 @@ def _called_whole(rules: Mapping[str, tuple[str, ...]], layer: Any, *arguments: 
 def rules_on(mesh: Mesh, own: Rules, given: Rules | None = None) -> Iterator[None]:
     """Context manager to train or call a model on a mesh.
 
-    ``with rules_on(mesh, RULES): step(model, batch)`` sets the mesh (`jax.set_mesh`) and the rules (`nnx.logical_axis_rules`) for what is traced.
+    ``with rules_on(mesh, RULES): step(model, batch)`` sets the mesh (`jax.set_mesh`) and the rules
+    (`nnx.logical_axis_rules`) for what is traced.
 
     Args:
         mesh: the devices.
