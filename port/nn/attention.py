@@ -45,7 +45,7 @@ class MultiheadAttention(nnx.Module):
         batch_first: batched sequences are (N, L, features), not (L, N, features).
         dtype: of the computation; None promotes the dtypes of inputs and parameters.
         param_dtype: of the parameters.
-        rngs: draws the parameters, and the dropout where there is one.
+        rngs: for the parameters, and for the dropout if there is one.
 
     Raises:
         UsageError: embed_dim is not a multiple of num_heads, or dropout is not a probability.
@@ -120,10 +120,10 @@ class MultiheadAttention(nnx.Module):
         """Attend from L queries to S keys.
 
         Args:
-            query: (L, N, embed_dim), (N, L, embed_dim) if ``batch_first``, or (L, embed_dim) of one sequence.
+            query: (L, N, embed_dim), (N, L, embed_dim) if ``batch_first``, or (L, embed_dim) for one sequence.
             key: the same with S for L and kdim features.
             value: the same with S for L and vdim features.
-            key_padding_mask: (N, S), or (S,) of one sequence: True blocks a key; a float is added to its scores.
+            key_padding_mask: (N, S), or (S,) for one sequence: True blocks a key; a float is added to its scores.
             need_weights: also give the attention weights.
             attn_mask: (L, S), or (N · num_heads, L, S) with the heads of a sequence next to each other: True blocks a
                 key for a query; a float is added to the score.
@@ -133,7 +133,7 @@ class MultiheadAttention(nnx.Module):
 
         Returns:
             The result, shaped as query, and with ``need_weights`` the weights (after dropout), (N, L, S) or
-            (N, num_heads, L, S), without N of one sequence; S counts the added keys too. Else None.
+            (N, num_heads, L, S), without N for one sequence; S counts the added keys too. Else None.
 
         Raises:
             UsageError: a shape not listed above, an integer mask, or ``is_causal`` without attn_mask.

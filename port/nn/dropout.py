@@ -88,7 +88,7 @@ class Dropping(nnx.Module):
 class AlphaDropout(Dropping):
     """torch.nn.AlphaDropout; any shape in, the same out. Arguments and errors are those of `Dropping`.
 
-    Evaluation leaves the input alone. In training the mask is JAX's own, not torch's.
+    Evaluation returns the input unchanged. In training the mask is JAX's own, not torch's.
     """
 
     def _masked(self, input: jax.Array, keep: jax.Array) -> jax.Array:

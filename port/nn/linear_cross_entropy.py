@@ -85,7 +85,12 @@ class LinearCrossEntropyLoss(nnx.Module):
         self.dtype = dtype
 
     def __call__(self, input: jax.Array, target: jax.Array) -> jax.Array:
-        """Return the loss for inputs (…, in_features) and labels (…, *out_features), or probabilities with C behind."""
+        """Return the loss.
+
+        Args:
+            input: (…, in_features).
+            target: labels (…, *out_features), or probabilities (…, *out_features, C).
+        """
         bias = None if self.linear.bias is None else self._classes_last(self.linear.bias[...])
         return linear_cross_entropy(
             input if self.dtype is None else input.astype(self.dtype),

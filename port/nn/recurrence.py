@@ -33,7 +33,7 @@ class Recurrent(nnx.Module):
         proj_size: features that an LSTM's output is projected to; 0 for no projection.
         dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of the parameters.
-        rngs: draws the parameters, and the dropout where there is one.
+        rngs: for the parameters, and for the dropout if there is one.
 
     Raises:
         UsageError: no layers, a projection that is not smaller than the state, or a rate outside [0, 1].
@@ -118,7 +118,7 @@ class Recurrent(nnx.Module):
         x = x.astype(dtype)
         if batched and self.batch_first:
             x = x.swapaxes(0, 1)
-        batch = x.shape[1:-1]  # (N,), or () of one sequence
+        batch = x.shape[1:-1]  # (N,), or () for one sequence
         initial = self._initial(initial, batch, sizes, dtype)
         within = None if lengths is None else self._within(lengths, x.shape[0], batch)
         if within is not None:

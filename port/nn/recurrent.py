@@ -60,7 +60,7 @@ class RNN(Recurrent):
         """Run over sequences; D is 2 if bidirectional, else 1.
 
         Args:
-            x: (L, N, input_size), (N, L, input_size) if ``batch_first``, or (L, input_size) of one sequence.
+            x: (L, N, input_size), (N, L, input_size) if ``batch_first``, or (L, input_size) for one sequence.
             hx: the initial states, (D · num_layers, N, hidden_size), without N for one sequence; zeros by default.
             lengths: length of each sequence of a padded batch, (N,) integers from 1 to L in any order. The result is
                 that of torch's `pack_padded_sequence` and `pad_packed_sequence(total_length=L)`: outputs are zero past

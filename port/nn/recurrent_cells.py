@@ -79,7 +79,7 @@ class RNNCell(Cell):
         nonlinearity: "tanh" or "relu".
         dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of the parameters.
-        rngs: draws the parameters.
+        rngs: for the parameters.
 
     Raises:
         UnknownChoice: an unknown nonlinearity.
@@ -118,7 +118,7 @@ class LSTMCell(Cell):
         bias: learn both biases.
         dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of the parameters.
-        rngs: draws the parameters.
+        rngs: for the parameters.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class GRUCell(Cell):
         bias: learn both biases.
         dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of the parameters.
-        rngs: draws the parameters.
+        rngs: for the parameters.
     """
 
     def __init__(

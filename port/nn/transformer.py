@@ -118,7 +118,7 @@ class Transformer(nnx.Module):
         bias: of the attentions, linear layers and norms.
         dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of the parameters.
-        rngs: draws the parameters, and the dropout where there is one.
+        rngs: for the parameters, and for the dropout if there is one.
 
     Raises:
         UnknownChoice: an unknown name of an activation.
@@ -179,7 +179,7 @@ class Transformer(nnx.Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> jax.Array:
-        """Decode (T, N, d_model) from (S, N, d_model); N first if ``batch_first``, without N of one sequence.
+        """Decode (T, N, d_model) from (S, N, d_model); N first if ``batch_first``, without N for one sequence.
 
         Args:
             src: the sequences to encode.
@@ -187,9 +187,9 @@ class Transformer(nnx.Module):
             src_mask: of the encoder, (S, S) or (N · nhead, S, S); see `port.nn.MultiheadAttention`.
             tgt_mask: of the decoder, (T, T) or (N · nhead, T, T).
             memory_mask: of the decoder's attention to the encoder's result, (T, S) or (N · nhead, T, S).
-            src_key_padding_mask: (N, S), or (S,) of one sequence.
-            tgt_key_padding_mask: (N, T), or (T,) of one sequence.
-            memory_key_padding_mask: (N, S), or (S,) of one sequence; it does not follow from src_key_padding_mask.
+            src_key_padding_mask: (N, S), or (S,) for one sequence.
+            tgt_key_padding_mask: (N, T), or (T,) for one sequence.
+            memory_key_padding_mask: (N, S), or (S,) for one sequence; it does not follow from src_key_padding_mask.
             src_is_causal: the hint that src_mask is causal.
             tgt_is_causal: the hint that tgt_mask is causal.
             memory_is_causal: the hint that memory_mask is causal.

@@ -60,7 +60,7 @@ class TransformerLayer(nnx.Module):
         bias: of the attentions, linear layers and norms.
         dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of the parameters.
-        rngs: draws the parameters, as torch draws those of each part, and the dropout where there is one.
+        rngs: for the parameters, drawn as torch draws those of each part, and for the dropout if there is one.
 
     Raises:
         UnknownChoice: an unknown name of an activation.
@@ -199,8 +199,8 @@ class TransformerDecoderLayer(TransformerLayer):
             memory: the encoder's result, the same with S for T.
             tgt_mask: of the self-attention, (T, T) or (N · nhead, T, T); see `port.nn.MultiheadAttention`.
             memory_mask: of the attention to the memory, (T, S) or (N · nhead, T, S).
-            tgt_key_padding_mask: (N, T), or (T,) of one sequence.
-            memory_key_padding_mask: (N, S), or (S,) of one sequence.
+            tgt_key_padding_mask: (N, T), or (T,) for one sequence.
+            memory_key_padding_mask: (N, S), or (S,) for one sequence.
             tgt_is_causal: the hint that tgt_mask is causal.
             memory_is_causal: the hint that memory_mask is causal.
 

@@ -33,7 +33,7 @@ def binary_cross_entropy(
         reduction: ``"none"``, ``"mean"`` (divides by the number of values, not by the weights) or ``"sum"``.
 
     Raises:
-        UsageError: another reduction, or shapes that differ.
+        UsageError: an unknown reduction, or shapes that differ.
     """
     _check_shapes(input, target)
     losses = _binary_cross_entropies(input, target)
@@ -77,7 +77,7 @@ def binary_cross_entropy_with_logits(
             (C, 1, 1) for (N, C, H, W) is (C,) for (N, H, W, C).
 
     Raises:
-        UsageError: another reduction, or shapes that differ.
+        UsageError: an unknown reduction, or shapes that differ.
     """
     _check_shapes(input, target)
     positive = target if pos_weight is None else target * pos_weight
@@ -97,7 +97,7 @@ def soft_margin_loss(input: jax.Array, target: jax.Array, *, reduction: str = "m
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
-        UsageError: another reduction, or shapes that differ.
+        UsageError: an unknown reduction, or shapes that differ.
     """
     _check_shapes(input, target)
     return reduce_losses(jax.nn.softplus(-target * input), reduction)
@@ -115,7 +115,7 @@ def multilabel_soft_margin_loss(
         reduction: ``"none"`` for the shape (…), ``"mean"`` or ``"sum"``.
 
     Raises:
-        UsageError: another reduction, or shapes that differ.
+        UsageError: an unknown reduction, or shapes that differ.
     """
     losses = binary_cross_entropy_with_logits(input, target, weight, reduction="none")
     return reduce_losses(losses.mean(axis=-1), reduction)

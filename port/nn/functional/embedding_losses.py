@@ -62,7 +62,7 @@ def hinge_embedding_loss(
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
-        UsageError: another reduction.
+        UsageError: an unknown reduction.
     """
     apart = jnp.where(target != 1, jax.nn.relu(margin - input), 0)
     return reduce_losses(apart + jnp.where(target != -1, input, 0), reduction)
@@ -81,7 +81,7 @@ def margin_ranking_loss(
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
-        UsageError: another reduction, or different numbers of axes.
+        UsageError: an unknown reduction, or different numbers of axes.
     """
     _check_axes(input1, input2, target)
     return reduce_losses(jax.nn.relu(margin - target * (input1 - input2)), reduction)
@@ -111,7 +111,7 @@ def triplet_margin_loss(
         reduction: ``"none"`` for the shape (…), ``"mean"`` or ``"sum"``.
 
     Raises:
-        UsageError: another reduction, a margin that is not positive, or different numbers of axes.
+        UsageError: an unknown reduction, a margin that is not positive, or different numbers of axes.
     """
     return triplet_margin_with_distance_loss(
         anchor,
@@ -137,7 +137,7 @@ def triplet_margin_with_distance_loss(
     """`triplet_margin_loss` with a custom distance, (…, D) and (…, D) → distances; the default is the same.
 
     Raises:
-        UsageError: another reduction, a margin that is not positive, or different numbers of axes.
+        UsageError: an unknown reduction, a margin that is not positive, or different numbers of axes.
     """
     if margin <= 0:
         raise UsageError(f"triplet losses need a positive margin, got {margin}")

@@ -88,7 +88,7 @@ def poisson_nll_loss(
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
-        UsageError: another reduction.
+        UsageError: an unknown reduction.
     """
     losses = jnp.exp(input) - target * input if log_input else input - target * jnp.log(input + eps)
     if full:
@@ -108,7 +108,7 @@ def kl_div(input: jax.Array, target: jax.Array, *, reduction: str = "mean", log_
         log_target: whether ``target`` is a logarithm.
 
     Raises:
-        UsageError: another reduction.
+        UsageError: an unknown reduction.
     """
     check_reduction(reduction, (*REDUCTIONS, "batchmean"))
     losses = jnp.exp(target) * (target - input) if log_target else xlogy(target, target) - target * input

@@ -57,7 +57,7 @@ def multilabel_margin_loss(input: jax.Array, target: jax.Array, *, reduction: st
         reduction: ``"none"`` for the shape (…), ``"mean"`` or ``"sum"``.
 
     Raises:
-        UsageError: another reduction, or shapes that differ.
+        UsageError: an unknown reduction, or shapes that differ.
     """
     if input.shape != target.shape:
         raise UsageError(f"scores and labels must have equal shapes; got {input.shape} and {target.shape}")

@@ -30,7 +30,7 @@ def l1_loss(
         weight: a factor for each element; the mean then divides by their sum.
 
     Raises:
-        UsageError: another reduction, or a weight of another shape.
+        UsageError: an unknown reduction, or a weight of another shape.
     """
     input, target = _broadcast(input, target, weight)
     return _reduce(absolute(input - target), weight, reduction)
@@ -48,7 +48,7 @@ def mse_loss(
         weight: a factor for each element; the mean then divides by their sum.
 
     Raises:
-        UsageError: another reduction, or a weight of another shape.
+        UsageError: an unknown reduction, or a weight of another shape.
     """
     input, target = _broadcast(input, target, weight)
     return _reduce(optax.squared_error(input, target), weight, reduction)
@@ -72,7 +72,7 @@ def huber_loss(
         weight: a factor for each element; unlike in `mse_loss`, the mean still divides by the number of values.
 
     Raises:
-        UsageError: another reduction, a weight of another shape, or a delta that is not positive.
+        UsageError: an unknown reduction, a weight of another shape, or a delta that is not positive.
     """
     if delta <= 0:
         raise UsageError(f"huber_loss needs a positive delta, got {delta}")
@@ -91,7 +91,7 @@ def smooth_l1_loss(input: jax.Array, target: jax.Array, *, reduction: str = "mea
         beta: where the linear part begins; 0 makes it `l1_loss`.
 
     Raises:
-        UsageError: another reduction, or a negative beta.
+        UsageError: an unknown reduction, or a negative beta.
     """
     if beta < 0:
         raise UsageError(f"smooth_l1_loss needs a beta of 0 or more, got {beta}")

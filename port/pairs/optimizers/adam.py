@@ -1,4 +1,4 @@
-"""Adam and its kin: AdamW, Adamax, NAdam, RAdam."""
+"""Adam and its variants: AdamW, Adamax, NAdam, RAdam."""
 
 from __future__ import annotations
 

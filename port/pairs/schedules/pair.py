@@ -16,7 +16,7 @@ class Scheduled:
     Attributes:
         learning_rate: expression of the schedule, a function from the scheduler's steps so far to the rate; a number if
             the rate is constant.
-        momentum: the same for the momentum, or Adam's b1; None if the scheduler leaves it alone.
+        momentum: the same for the momentum, or Adam's b1; None if the scheduler does not change it.
         count: steps that the scheduler has taken; the schedule's count is restored to it.
     """
 
