@@ -157,7 +157,7 @@ def test_adam_and_adamw_are_told_apart_by_the_groups(recorded: Recorded, tmp_pat
     ]
     assert move(tmp_path / "last.pt", trained(recorded, O.AdamW), O.AdamW, mapping).remarks == []
     assert move(tmp_path / "last.pt", trained(recorded, O.Adam), O.Adam, mapping).remarks == []
-    with pytest.raises(WeightsMismatch, match=r"decoupled_weight_decay=False.* it is the state of torch\.optim\.Adam"):
+    with pytest.raises(WeightsMismatch, match=r"decoupled_weight_decay=False.* this is the state of torch\.optim\.Adam"):
         move(tmp_path / "last.pt", trained(recorded, O.Adam), O.AdamW, mapping)
 
 
