@@ -242,7 +242,7 @@ def _tables(scheduler: Any, group: int, steps: int | None, count: int) -> tuple[
     name = type(scheduler).__name__
     if steps is None:
         raise UsageError(
-            f"this {name} has no formula, so its rates must be tabulated: pass steps=, the number of steps that the "
+            f"this {name} has no formula, so its rates must be tabulated: give steps=, the number of steps that the "
             "scheduler takes in the whole training"
         )
     if steps <= count:

@@ -157,7 +157,7 @@ def test_functions_are_called_by_name(name: str, live: Any, run: Any, values: An
 def test_tables(name: str, live: Any, run: Any, values: Any) -> None:
     scheduled = check(TABLES[name], "SGD", 11, live, run, values)
     assert scheduled.learning_rate.function == "port.transforms.tabulated"
-    with pytest.raises(UsageError, match=r"has no formula, so its rates must be tabulated: pass steps="):
+    with pytest.raises(UsageError, match=r"has no formula, so its rates must be tabulated: give steps="):
         schedule_of(live(TABLES[name]), 0)
     with pytest.raises(UsageError, match=r"steps=11, but the \w+ has taken 11 already"):
         schedule_of(live(TABLES[name], 11), 0, steps=11)
@@ -259,7 +259,7 @@ def test_what_is_not_known(live: Any) -> None:
     for make in (lambda o: Own(o, 3), lambda o: L.ChainedScheduler([L.ExponentialLR(o, 0.9), Own(o, 3)])):
         with pytest.raises(
             UsageError,
-            match=r"no schedule is known for .*\.Own, .*StepLR, .*Register a pair .* write its",
+            match=r"no schedule is known for .*\.Own, .*StepLR, .*Register a pair .* tabulate its",
         ):
             schedule_of(live(make), 0, steps=9)
     plateau = L.ReduceLROnPlateau(live(FORMULAS["step"]).optimizer)
