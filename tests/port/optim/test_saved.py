@@ -153,11 +153,11 @@ def test_adam_and_adamw_are_told_apart_by_the_groups(recorded: Recorded, tmp_pat
     assert "optax.adamw(0.001, weight_decay=0.01)" in adamw.source
     assert adamw.remarks == [
         "optimizer: its groups have decoupled_weight_decay=True, which makes torch.optim.Adam a torch.optim.AdamW: it "
-        "is moved as that"
+        "is moved as one"
     ]
     assert move(tmp_path / "last.pt", trained(recorded, O.AdamW), O.AdamW, mapping).remarks == []
     assert move(tmp_path / "last.pt", trained(recorded, O.Adam), O.Adam, mapping).remarks == []
-    with pytest.raises(WeightsMismatch, match=r"decoupled_weight_decay=False.* this is the state of torch\.optim\.Adam"):
+    with pytest.raises(WeightsMismatch, match=r"decoupled_weight_decay=False.* the state of torch\.optim\.Adam"):
         move(tmp_path / "last.pt", trained(recorded, O.Adam), O.AdamW, mapping)
 
 
