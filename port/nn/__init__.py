@@ -1,4 +1,4 @@
-"""Flax modules with PyTorch's semantics, for the few that Flax lacks or does otherwise."""
+"""Flax modules with PyTorch's semantics, for the layers that Flax lacks or implements differently."""
 
 from port.nn.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
 from port.nn.attention import MultiheadAttention

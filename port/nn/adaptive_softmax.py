@@ -1,4 +1,4 @@
-"""Adaptive softmax: frequent classes in one layer, rare ones in clusters with smaller layers of their own.
+"""Adaptive softmax: frequent classes in one layer, rare ones in clusters with smaller layers.
 
 Source: E. Grave et al., "Efficient softmax approximation for GPUs", https://arxiv.org/abs/1609.04309.
 """
@@ -27,9 +27,9 @@ class AdaptiveLogSoftmaxOutput(NamedTuple):
 class AdaptiveLogSoftmaxWithLoss(nnx.Module):
     """torch.nn.AdaptiveLogSoftmaxWithLoss; classes sorted by frequency, the most frequent is 0.
 
-    torch computes a cluster for the rows alone whose target is in it; the shapes of a compiled program cannot depend on
-    the targets, so every cluster is computed for every row. Values and gradients are the same, the saving is not.
-    Initial values as torch's.
+    torch computes a cluster only for the rows whose target is in it. The shapes of a compiled program cannot depend on
+    the targets, so every cluster is computed for every row here: values and gradients are the same, but the saving is
+    lost. Initial values are torch's.
 
     Args:
         in_features: the length of an input.
@@ -37,12 +37,13 @@ class AdaptiveLogSoftmaxWithLoss(nnx.Module):
         cutoffs: the first class of each cluster, rising, between 1 and C − 1.
         div_value: cluster i projects to in_features // div_value^(i + 1).
         head_bias: add a bias to the frequent classes and the clusters.
-        dtype: of the computation; None is that of input and parameters together.
+        dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of the parameters.
         rngs: for the initial values.
 
     Raises:
-        UsageError: cutoffs that are none, not rising or not between 1 and C − 1; inputs and targets that do not fit.
+        UsageError: cutoffs are empty, not increasing or not between 1 and C − 1; shapes of input and target do not
+            match.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class AdaptiveLogSoftmaxWithLoss(nnx.Module):
     ) -> None:
         bounds = (0, *cutoffs, n_classes)
         if not cutoffs or any(high <= low for low, high in pairwise(bounds)):
-            raise UsageError(f"cutoffs rise, between 1 and n_classes − 1 = {n_classes - 1}; got {list(cutoffs)}")
+            raise UsageError(f"cutoffs must rise, between 1 and n_classes − 1 = {n_classes - 1}; got {list(cutoffs)}")
         self.in_features = in_features
         self.n_classes = n_classes
         self.cutoffs = tuple(bounds[1:])
@@ -89,8 +90,10 @@ class AdaptiveLogSoftmaxWithLoss(nnx.Module):
         )
 
     def __call__(self, input: jax.Array, target: jax.Array) -> AdaptiveLogSoftmaxOutput:
-        """Inputs (N, in_features) and targets (N,); or (in_features,) and (). A target that is no class gives NaN:
-        torch raises, which compiled code cannot."""
+        """Compute the loss of inputs (N, in_features) and targets (N,), or of (in_features,) and ().
+
+        A target that is not a class gives NaN: torch raises, which compiled code cannot.
+        """
         if input.shape != (*target.shape, self.in_features) or target.ndim > 1:
             raise UsageError(
                 f"targets (N,) need inputs (N, {self.in_features}), one target () an input ({self.in_features},); "
@@ -116,6 +119,6 @@ class AdaptiveLogSoftmaxWithLoss(nnx.Module):
 
 
 def _pick(values: jax.Array, index: jax.Array) -> jax.Array:
-    """values[…, index], of the nearest one where the index is outside."""
+    """Return values[…, index]; an index out of range is clipped."""
     index = jnp.clip(index, 0, values.shape[-1] - 1)
     return jnp.take_along_axis(values, index[..., None], axis=-1)[..., 0]

@@ -1,9 +1,9 @@
 """torch.nn.MultiheadAttention, with torch's parameters, masks and results.
 
-flax.nnx.MultiHeadAttention has none of ``bias_k``, ``bias_v`` and ``add_zero_attn``; its boolean mask says who may
-attend, where torch's says who may not; a row whose keys are all blocked is finite there (the mean of all values),
-where torch has NaN, or 0 (see `MultiheadAttention`). Its dropout is one for all sequences and heads, unless told
-otherwise; and without a dropout rate it calls jax.nn.dot_product_attention, whose softmax is float32 even of float64.
+flax.nnx.MultiHeadAttention lacks ``bias_k``, ``bias_v`` and ``add_zero_attn``. In its boolean mask True lets a query
+attend, in torch's True blocks it. A row whose keys are all blocked is finite there (the mean of all values), where
+torch gives NaN, or 0 (see `MultiheadAttention`). By default one dropout mask serves all sequences and heads. Without a
+dropout rate it calls jax.nn.dot_product_attention, whose softmax is float32 even for float64 inputs.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from port.nn.initializers import torch_kernel
 class MultiheadAttention(nnx.Module):
     """torch.nn.MultiheadAttention: softmax(Q Kᵀ / √(embed_dim / num_heads) + masks) V in each head, then a projection.
 
-    Parameters, as torch's: in_proj_weight (3 · embed_dim, embed_dim), or with kdim or vdim of another size
-    q_proj_weight (embed_dim, embed_dim), k_proj_weight (embed_dim, kdim), v_proj_weight (embed_dim, vdim);
-    in_proj_bias (3 · embed_dim,); bias_k and bias_v (1, 1, embed_dim); out_proj, a flax.nnx.Linear. Initial values,
-    from torch.nn.MultiheadAttention._reset_parameters: Xavier uniform, biases 0, bias_k and bias_v N(0, 1/embed_dim);
+    Parameters, as torch's: in_proj_weight (3 · embed_dim, embed_dim), or where kdim or vdim differs from embed_dim,
+    q_proj_weight (embed_dim, embed_dim), k_proj_weight (embed_dim, kdim), v_proj_weight (embed_dim, vdim); in_proj_bias
+    (3 · embed_dim,); bias_k and bias_v (1, 1, embed_dim); out_proj, a flax.nnx.Linear. Initial values, from
+    torch.nn.MultiheadAttention._reset_parameters: Xavier uniform, biases 0, bias_k and bias_v N(0, 1/embed_dim);
     out_proj's kernel as torch.nn.Linear's.
 
-    A query row whose keys are all blocked gives NaN with ``need_weights`` and 0 (out_proj's bias, once projected)
-    without, as in torch where gradients are recorded. Without them torch evaluates self-attention of an even number
-    of heads, ``batch_first``, by a fast path, where a boolean mask makes such a row NaN either way, and where the
-    hint ``is_causal`` is not looked at.
+    A query row whose keys are all blocked gives NaN with ``need_weights`` and 0 without (out_proj's bias, once
+    projected), as in torch while gradients are recorded. Without gradients torch evaluates ``batch_first``
+    self-attention with an even number of heads on a fast path, where a boolean mask makes such a row NaN either way and
+    the hint ``is_causal`` is ignored.
 
     Args:
         embed_dim: features of queries and of the result.
@@ -43,12 +43,12 @@ class MultiheadAttention(nnx.Module):
         kdim: features of keys; None is embed_dim.
         vdim: features of values; None is embed_dim.
         batch_first: batched sequences are (N, L, features), not (L, N, features).
-        dtype: of the computation; None takes that of inputs and parameters together.
+        dtype: of the computation; None promotes the dtypes of inputs and parameters.
         param_dtype: of the parameters.
-        rngs: draws the parameters, and the dropout where there is one.
+        rngs: for the parameters, and for the dropout if there is one.
 
     Raises:
-        UsageError: embed_dim is not a multiple of num_heads, or dropout no probability.
+        UsageError: embed_dim is not a multiple of num_heads, or dropout is not a probability.
     """
 
     def __init__(
@@ -120,23 +120,23 @@ class MultiheadAttention(nnx.Module):
         """Attend from L queries to S keys.
 
         Args:
-            query: (L, N, embed_dim), (N, L, embed_dim) if ``batch_first``, or (L, embed_dim) of one sequence.
+            query: (L, N, embed_dim), (N, L, embed_dim) if ``batch_first``, or (L, embed_dim) for one sequence.
             key: the same with S for L and kdim features.
             value: the same with S for L and vdim features.
-            key_padding_mask: (N, S), or (S,) of one sequence: True blocks a key; a float is added to its scores.
+            key_padding_mask: (N, S), or (S,) for one sequence: True blocks a key; a float is added to its scores.
             need_weights: also give the attention weights.
-            attn_mask: (L, S), or (N · num_heads, L, S) with the heads of a sequence side by side: True blocks a key
-                for a query; a float is added to the score.
-            average_attn_weights: the mean of the weights over the heads, not each head's.
-            is_causal: the hint that attn_mask is causal. As torch does, without weights and key_padding_mask the
-                causal mask then replaces the given one; otherwise the hint changes nothing.
+            attn_mask: (L, S), or (N · num_heads, L, S) with the heads of a sequence next to each other: True blocks a
+                key for a query; a float is added to the score.
+            average_attn_weights: return the mean of the weights over the heads, not each head's.
+            is_causal: the hint that attn_mask is causal. As in torch, without weights and key_padding_mask a causal
+                mask then replaces attn_mask; otherwise the hint changes nothing.
 
         Returns:
             The result, shaped as query, and with ``need_weights`` the weights (after dropout), (N, L, S) or
-            (N, num_heads, L, S), without N of one sequence; S counts the added keys too. Else None.
+            (N, num_heads, L, S), without N for one sequence; S counts the added keys too. Else None.
 
         Raises:
-            UsageError: a shape that is none of these, a mask of integers, or ``is_causal`` without attn_mask.
+            UsageError: a shape not listed above, an integer mask, or ``is_causal`` without attn_mask.
         """
         if is_causal and attn_mask is None:
             raise UsageError(
@@ -148,7 +148,7 @@ class MultiheadAttention(nnx.Module):
         q, k, v = self._heads(*self._project(*inputs))
         scores = (q / math.sqrt(q.shape[-1])) @ k.swapaxes(-1, -2)
         if is_causal and not need_weights and key_padding_mask is None:
-            # Torch's kernel is told that it is causal, and no more: added keys are blocked with those to the right.
+            # Torch passes its kernel only the causal flag: added keys are blocked like those to the right.
             scores = jnp.where(jnp.tri(scores.shape[-2], scores.shape[-1], dtype=bool), scores, -jnp.inf)
         else:
             scores = self._masked(scores, inputs[1].shape[1], attn_mask, key_padding_mask, batched)
@@ -166,7 +166,7 @@ class MultiheadAttention(nnx.Module):
         return out, weights if batched else weights[0]
 
     def _check(self, query: jax.Array, key: jax.Array, value: jax.Array) -> bool:
-        """Whether the inputs are a batch."""
+        """Check the shapes; return whether the inputs have a batch axis."""
         features = (self.embed_dim, self.kdim, self.vdim)
         shapes = tuple(x.shape for x in (query, key, value))
         batched = query.ndim == 3
@@ -191,7 +191,7 @@ class MultiheadAttention(nnx.Module):
         return x if self.batch_first else x.swapaxes(0, 1)
 
     def _project(self, query: jax.Array, key: jax.Array, value: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Queries (N, L, embed_dim), keys and values (N, S, embed_dim), the added ones at their end."""
+        """Project to queries (N, L, embed_dim), keys and values (N, S, embed_dim), with the added ones at the end."""
         dtype = query.dtype
         if self.in_proj_weight is not None:
             weights = jnp.split(self.in_proj_weight[...].astype(dtype), 3)
@@ -208,7 +208,7 @@ class MultiheadAttention(nnx.Module):
         return q, k, v
 
     def _heads(self, *xs: jax.Array) -> tuple[jax.Array, ...]:
-        """Features apart into heads: (N, L, embed_dim) → (N, num_heads, L, embed_dim / num_heads)."""
+        """Split features into heads: (N, L, embed_dim) → (N, num_heads, L, embed_dim / num_heads)."""
         # Heads before the length: plain batched products, which XLA's CPU does faster than the same by einsum.
         return tuple(x.reshape(*x.shape[:-1], self.num_heads, -1).swapaxes(1, 2) for x in xs)
 
@@ -220,7 +220,7 @@ class MultiheadAttention(nnx.Module):
         key_padding_mask: jax.Array | None,
         batched: bool,
     ) -> jax.Array:
-        """Scores (N, num_heads, L, S and the added keys) and masks, which the added keys are free of."""
+        """Add the masks to scores (N, num_heads, L, S + added keys); the added keys are never masked."""
         n, heads, length, all_keys = scores.shape
         if attn_mask is not None:
             shape: tuple[int, ...] = (length, keys) if attn_mask.ndim == 2 else (n * heads, length, keys)
@@ -234,7 +234,7 @@ class MultiheadAttention(nnx.Module):
 
 
 def _additive(name: str, mask: jax.Array, shape: tuple[int, ...], keys: int, dtype: Any) -> jax.Array:
-    """A mask as what is added to the scores, and nothing for further keys: (..., S) → (..., keys)."""
+    """Turn a mask into a term of the scores, zero for the added keys: (..., S) → (..., keys)."""
     if mask.shape != shape:
         raise UsageError(f"{name} is of shape {shape} here, got {mask.shape}")
     if mask.dtype == jnp.bool_:
@@ -245,23 +245,23 @@ def _additive(name: str, mask: jax.Array, shape: tuple[int, ...], keys: int, dty
 
 
 def _append(x: jax.Array, extra: jax.Array) -> jax.Array:
-    """One more step, the same in each sequence: (N, S, features) and (1, 1, features) → (N, S + 1, features)."""
+    """Append one step, the same to each sequence: (N, S, features) and (1, 1, features) → (N, S + 1, features)."""
     return jnp.concatenate([x, jnp.broadcast_to(extra, (x.shape[0], 1, x.shape[2]))], axis=1)
 
 
 def _product(x: jax.Array, weight: jax.Array) -> jax.Array:
-    """x Wᵀ: (N, L, features) and (rows, features) → (N, L, rows)."""
-    # A product of two matrices: for that of three axes XLA's CPU transposes the gradient of the result, and computes
-    # that of the residual stream anew, through all later blocks, for each weight.
+    """Compute x Wᵀ: (N, L, features) and (rows, features) → (N, L, rows)."""
+    # A product of two matrices: with three axes XLA on a CPU transposes the result's gradient, and recomputes the
+    # gradient of the residual stream, through all later blocks, for each weight.
     return (x.reshape(-1, x.shape[-1]) @ weight.T).reshape(*x.shape[:-1], weight.shape[0])
 
 
 def _softmax(scores: jax.Array, *, blocked_is_nan: bool) -> jax.Array:
-    """The softmax over keys, in float32 at least; a row of −∞ alone gives NaN, or zeros (and zero gradients)."""
+    """Compute the softmax over keys, in float32 at least; a row of only −∞ gives NaN, or zeros with zero gradients."""
     dtype = scores.dtype
     scores = scores.astype(jnp.promote_types(dtype, jnp.float32))
     if blocked_is_nan:
         return jax.nn.softmax(scores).astype(dtype)
     blocked = jnp.all(scores == -jnp.inf, axis=-1, keepdims=True)
-    # Both choices: the gradient of what is not chosen is no NaN either.
+    # `where` twice: the branch that is not taken must have no NaN gradient either.
     return jnp.where(blocked, 0, jax.nn.softmax(jnp.where(blocked, 0, scores))).astype(dtype)

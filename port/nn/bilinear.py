@@ -21,7 +21,7 @@ class Bilinear(nnx.Module):
         in2_features: features of the second.
         out_features: features of the result.
         bias: learn a shift per output feature.
-        dtype: of the computation; None is that of inputs and parameters together.
+        dtype: of the computation; None promotes the dtypes of inputs and parameters.
         param_dtype: of kernel (in1, in2, out) and bias.
         rngs: for the initial values.
     """
@@ -44,7 +44,7 @@ class Bilinear(nnx.Module):
         self.bias: Any = nnx.Param(draw(rngs.params(), (out_features,), param_dtype)) if bias else nnx.data(None)
 
     def __call__(self, x1: jax.Array, x2: jax.Array) -> jax.Array:
-        """Both inputs have the same axes before the last."""
+        """Apply the layer to inputs that have the same axes before the last."""
         dtype = self.dtype or jnp.result_type(x1, x2, self.kernel[...])
         x1, x2, kernel = (value.astype(dtype) for value in (x1, x2, self.kernel[...]))
         y = jnp.einsum("...i,ijo,...j->...o", x1, kernel, x2)

@@ -6,4 +6,4 @@ from flax import nnx
 
 
 class Buffer(nnx.Variable[nnx.variablelib.A]):
-    """What ``register_buffer`` makes in torch: a table, a mask, a count. Not an `nnx.Param`, so not trained."""
+    """The counterpart of torch's ``register_buffer``: a table, a mask, a count. Not an `nnx.Param`, so not trained."""

@@ -1,7 +1,7 @@
 """Convolution with PyTorch's padding modes.
 
-flax.nnx.Conv pads with zeros, and it reflects or wraps around by half the kernel only; it has no replicate. With
-zeros and an explicit padding, Flax's own layer is exact.
+flax.nnx.Conv pads with zeros, reflects or wraps around by half the kernel only, and cannot replicate. With zeros and an
+explicit padding, Flax's own layer is exact.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ _NUMPYS_MODE = {"zeros": "constant", "reflect": "reflect", "replicate": "edge", 
 class Conv(nnx.Conv):
     """torch.nn.Conv1d, 2d and 3d with any ``padding_mode``, channels last: (…, *spatial, in) → (…, *spatial, out).
 
-    Pads first, then convolves what is there. Source: torch.nn.Conv2d's documentation and its ``_conv_forward``.
+    Pads first, then convolves without padding. Source: torch.nn.Conv2d's documentation and its ``_conv_forward``.
     Initial values are drawn as torch draws them.
 
     Args:
         in_channels: channels of the input.
         out_channels: channels of the result.
         kernel_size: the window, a number for each spatial axis; an int is one spatial axis.
-        stride: steps between windows; an int is meant for every axis, here and below.
+        stride: steps between windows; an int applies to every axis, here and below.
         padding: elements at both ends of each axis; or ``"valid"`` (none), or ``"same"`` (as many as keep the size,
             the odd one at the end).
         dilation: steps between the elements of a window.
-        groups: blocks of channels that do not see each other.
+        groups: number of blocks of channels that are convolved separately.
         bias: learn a shift per output channel.
-        padding_mode: what is padded: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
-        dtype: of the computation; None is that of input and parameters together.
+        padding_mode: what to pad with: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of kernel (*window, in / groups, out) and bias.
-        kernel_metadata: of the kernel, as `port.nn.logical_axes` gives it.
+        kernel_metadata: of the kernel, from `port.nn.logical_axes`.
         bias_metadata: of the bias, likewise.
         rngs: for the initial values.
 
     Raises:
         UsageError: an unknown padding or padding mode; ``"same"`` with a stride; channels that the groups do not
-            divide; at the call, an input too small to be reflected or wrapped so far.
+            divide; at the call, an input too small to reflect or wrap by the padding.
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class Conv(nnx.Conv):
         self.pad_width = _pad_width(padding, window, strides, dilations)
 
     def __call__(self, x: jax.Array, out_sharding: Any = None) -> jax.Array:
-        """Convolve ``x`` (…, *spatial, in_channels), with any number of batch axes, also none."""
+        """Convolve ``x`` (…, *spatial, in_channels), with any number of batch axes, including none."""
         spatial = x.shape[-1 - len(self.pad_width) : -1]
-        # How far an axis can be reflected or wrapped around; numpy would go on, there and back again.
+        # The most that an axis can be reflected or wrapped; numpy would repeat the reflection without an error.
         reach = {"reflect": -1, "circular": 0}.get(self.padding_mode)
         if reach is not None and any(
             max(pads) > size + reach for pads, size in zip(self.pad_width, spatial, strict=True)
@@ -113,7 +113,7 @@ class Conv(nnx.Conv):
 def _pad_width(
     padding: Sizes | str, window: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]
 ) -> tuple[tuple[int, int], ...]:
-    """Elements before and after each spatial axis."""
+    """Return the padding before and after each spatial axis."""
     if padding == "valid":
         return ((0, 0),) * len(window)
     if padding == "same":
@@ -127,7 +127,7 @@ def _pad_width(
 
 
 def per_axis(value: Sizes, axes: int) -> tuple[int, ...]:
-    """A number for each axis of a window; an int is meant for every one."""
+    """Return one number for each axis of a window; an int applies to every axis."""
     values = (value,) * axes if isinstance(value, int) else tuple(value)
     if len(values) != axes:
         raise UsageError(f"a window of {axes} axes takes as many numbers, got {values}")
@@ -135,6 +135,6 @@ def per_axis(value: Sizes, axes: int) -> tuple[int, ...]:
 
 
 def check_groups(in_channels: int, out_channels: int, groups: int) -> None:
-    """See that groups divide the channels; else UsageError."""
+    """Raise UsageError if the groups do not divide the channels."""
     if groups < 1 or in_channels % groups or out_channels % groups:
         raise UsageError(f"{groups} groups must divide {in_channels} input and {out_channels} output channels")

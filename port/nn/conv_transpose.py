@@ -1,6 +1,6 @@
-"""Transposed convolution in groups, and with an output size that the caller chooses.
+"""Transposed convolution with groups and with an ``output_size`` argument.
 
-flax.nnx.ConvTranspose has neither. Where these are not needed, Flax's own layer with an explicit padding and
+flax.nnx.ConvTranspose has neither. Without them, Flax's own layer with an explicit padding and
 ``transpose_kernel=True`` is exact.
 """
 
@@ -20,23 +20,23 @@ from port.nn.initializers import torch_bias, torch_kernel
 
 
 class ConvTranspose(nnx.Module):
-    """torch.nn.ConvTranspose1d, 2d and 3d, in groups too, channels last: (…, *spatial, in) → (…, *spatial, out).
+    """torch.nn.ConvTranspose1d, 2d and 3d, also grouped, channels last: (…, *spatial, in) → (…, *spatial, out).
 
-    The gradient of a convolution: the input is spread out by ``stride``, and a convolution with the flipped kernel,
-    padded by dilation · (kernel_size − 1) − padding, goes over it. Source: torch.nn.ConvTranspose2d's documentation.
-    Initial values are drawn as torch draws them.
+    The gradient of a convolution: the input is dilated by ``stride``, padded by dilation · (kernel_size − 1) − padding,
+    and convolved with the flipped kernel. Source: torch.nn.ConvTranspose2d's documentation. Initial values are drawn as
+    torch draws them.
 
     Args:
         in_channels: channels of the input.
         out_channels: channels of the result.
         kernel_size: the window, a number for each spatial axis; an int is one spatial axis.
-        stride: steps between the input's elements in the result; an int is meant for every axis, here and below.
+        stride: steps between the input's elements in the result; an int applies to every axis, here and below.
         padding: elements cut off at both ends of each axis of the result.
         output_padding: elements computed beyond the end of each axis, less than stride or dilation.
-        groups: blocks of channels that do not see each other.
+        groups: number of blocks of channels that are convolved separately.
         bias: learn a shift per output channel.
         dilation: steps between the elements of a window.
-        dtype: of the computation; None is that of input and parameters together.
+        dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of kernel (*window, out / groups, in) and bias.
         rngs: for the initial values.
 
@@ -71,12 +71,12 @@ class ConvTranspose(nnx.Module):
         self.kernel = nnx.Param(torch_kernel()(rngs.params(), shape, param_dtype))
         self.bias: Any = nnx.data(None)
         if bias:
-            # torch counts the fan of the weight as it lies: what one input reaches.
+            # torch takes the fan-in from the weight's axis 1, which here holds the outputs of one input.
             fan_in = out_channels // groups * prod(self.kernel_size)
             self.bias = nnx.Param(torch_bias(fan_in)(rngs.params(), (out_channels,), param_dtype))
 
     def __call__(self, x: jax.Array, output_size: Sequence[int] | None = None) -> jax.Array:
-        """Convolve ``x`` (…, *spatial, in_channels), with any number of batch axes, also none.
+        """Convolve ``x`` (…, *spatial, in_channels), with any number of batch axes, including none.
 
         Args:
             x: the input.
@@ -107,14 +107,14 @@ class ConvTranspose(nnx.Module):
         return y.reshape(*batch, *y.shape[1:])
 
     def _flipped_kernel(self) -> jax.Array:
-        """(*window, out/groups, in) → (*window, in/groups, out), flipped, as a convolution takes it."""
+        """Flip the kernel for a convolution: (*window, out/groups, in) → (*window, in/groups, out)."""
         kernel = jnp.flip(self.kernel[...], tuple(range(len(self.kernel_size))))
         each = self.in_channels // self.groups
         grouped = kernel.reshape(*self.kernel_size, -1, self.groups, each)  # … out/groups, groups, in/groups
         return jnp.moveaxis(grouped, -1, -3).swapaxes(-1, -2).reshape(*self.kernel_size, each, self.out_channels)
 
     def _added(self, spatial: tuple[int, ...], output_size: tuple[int, ...]) -> tuple[int, ...]:
-        """How much longer than the smallest result a result of ``output_size`` is."""
+        """Return by how much ``output_size`` exceeds the smallest possible size, for each axis."""
         windows = zip(spatial, self.stride, self.padding, self.dilation, self.kernel_size, strict=True)
         smallest = tuple((size - 1) * s - 2 * p + d * (k - 1) + 1 for size, s, p, d, k in windows)
         added = tuple(size - low for size, low in zip(output_size, smallest, strict=False))

@@ -1,4 +1,4 @@
-"""Dropouts that flax lacks. torch.nn.Dropout is flax.nnx.Dropout; Dropout1d, 2d and 3d are it with broadcast_dims."""
+"""Dropouts that Flax lacks. torch.nn.Dropout is flax.nnx.Dropout; Dropout1d, 2d and 3d add broadcast_dims."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _DROPPED = -1.7580993408473766
 
 
 def alpha_dropout(input: jax.Array, keep: jax.Array, rate: float) -> jax.Array:
-    """a · (x where ``keep``, else −1.758) + b, with the a and b that leave mean 0 and variance 1 as they are.
+    """a · (x where ``keep``, else −1.758) + b, with the a and b that preserve mean 0 and variance 1.
 
     Source: Klambauer and others, "Self-normalizing neural networks", 2017; torch.nn.AlphaDropout.
 
     Args:
         input: any shape and float dtype.
-        keep: bool, of a shape that broadcasts to it.
-        rate: the share that is dropped, 0 to 1. At 1 everything is 0, as in torch.
+        keep: bool, of a shape that broadcasts to input's.
+        rate: the probability of dropping an element, 0 to 1. At 1 everything is 0, as in torch.
     """
     if rate == 1:
         return jnp.zeros_like(input)
@@ -33,13 +33,13 @@ def alpha_dropout(input: jax.Array, keep: jax.Array, rate: float) -> jax.Array:
 
 
 class Dropping(nnx.Module):
-    """What dropouts have in common: the mode, the random stream, and the mask of what stays.
+    """Base class of dropouts: the mode, the random stream, and the mask of the elements that are kept.
 
     Args:
-        rate: the share that is dropped.
+        rate: the probability of dropping an element.
         deterministic: evaluation mode; set by ``model.eval()`` and ``model.train()``.
         rng_collection: the stream's name.
-        rngs: where the masks come from; or given at the call.
+        rngs: source of the masks; may be passed at the call instead.
 
     Raises:
         UsageError: a rate outside [0, 1]; at the call in training, no rngs.
@@ -61,10 +61,10 @@ class Dropping(nnx.Module):
         self.rngs = own_stream(rngs, rng_collection)
 
     def __call__(self, input: jax.Array, *, deterministic: bool | None = None, rngs: Stream = None) -> jax.Array:
-        """``rngs`` may also be a key; what is given here goes before what the layer was built with."""
+        """Drop elements. ``rngs`` may also be a key; arguments here override those of the constructor."""
         if self.deterministic if deterministic is None else deterministic:
             return input
-        is_one = not isinstance(self.rate, PerLayer)  # in a stack none drops nothing, or all
+        is_one = not isinstance(self.rate, PerLayer)  # in a stack no layer has rate 0 or 1
         if is_one and self.rate == 0:
             return input
         if is_one and self.rate == 1:
@@ -76,7 +76,7 @@ class Dropping(nnx.Module):
         return input.shape
 
     def _masked(self, input: jax.Array, keep: jax.Array) -> jax.Array:
-        """What becomes of the input; ``keep`` is broadcast to it."""
+        """Apply the mask ``keep``, broadcast to the input."""
         raise NotImplementedError
 
     def set_view(self, deterministic: bool | None = None) -> None:
@@ -88,7 +88,7 @@ class Dropping(nnx.Module):
 class AlphaDropout(Dropping):
     """torch.nn.AlphaDropout; any shape in, the same out. Arguments and errors are those of `Dropping`.
 
-    Evaluation leaves the input alone. In training the mask is JAX's own, not torch's.
+    Evaluation returns the input unchanged. In training the mask is JAX's own, not torch's.
     """
 
     def _masked(self, input: jax.Array, keep: jax.Array) -> jax.Array:
@@ -96,7 +96,7 @@ class AlphaDropout(Dropping):
 
 
 class FeatureAlphaDropout(AlphaDropout):
-    """torch.nn.FeatureAlphaDropout, channels last: of (N, *spatial, C) whole channels drop. Else as `AlphaDropout`."""
+    """torch.nn.FeatureAlphaDropout, channels last: drops whole channels of (N, *spatial, C); else as `AlphaDropout`."""
 
     def _mask_shape(self, input: jax.Array) -> tuple[int, ...]:
         if input.ndim < 2:

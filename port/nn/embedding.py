@@ -1,8 +1,8 @@
 """Embedding with PyTorch's options.
 
-flax.nnx.Embed has no padding row, no renormalisation and no scaling by frequency, and a negative index counts from
-the end. Without these, Flax's own layer is exact. torch raises for an index out of range; a compiled function cannot,
-so that such a row is NaN here.
+flax.nnx.Embed has no padding row, no renormalisation and no scaling by frequency, and a negative index counts from the
+end. Without these options, Flax's own layer is exact. torch raises for an index out of range; a compiled function
+cannot, so such a row is NaN here.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ class Embedding(nnx.Module):
         num_embeddings: rows of the table.
         embedding_dim: length of a row.
         padding_idx: a row without gradient; counts from the end when negative.
-        max_norm: rows whose norm is larger are scaled to it when they are looked up, *in the table itself*, as in
-            torch: the call changes the parameter, in evaluation too. A function that is given the table as plain
-            arrays must hand it back, as it does running statistics; `nnx.jit` and `nnx.grad` do.
+        max_norm: rows with a larger norm are scaled to it when they are looked up, *in the table itself*, as in torch:
+            the call changes the parameter, in evaluation too. A function that takes the table as a plain array must
+            return the changed one, like running statistics; `nnx.jit` and `nnx.grad` do.
         norm_type: the p of the p-norm for ``max_norm``.
         scale_grad_by_freq: divide a row's gradient by how often it was looked up.
         dtype: of the result; None is the table's.
         param_dtype: of the table.
-        embedding_metadata: of the table, as `port.nn.logical_axes` gives it.
+        embedding_metadata: of the table, from `port.nn.logical_axes`.
         rngs: for the initial values.
 
     Raises:
-        UsageError: a padding index that is no row; at the call, indices that are no integers.
+        UsageError: a padding index out of range; at the call, indices that are not integers.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Embedding(nnx.Module):
         self.embedding = nnx.Param(table, **embedding_metadata)
 
     def __call__(self, indices: jax.Array) -> jax.Array:
-        """Look rows up; an index that is not from 0 to num_embeddings − 1 gives NaN."""
+        """Look up rows; an index outside 0 to num_embeddings − 1 gives NaN."""
         if self.max_norm is not None:
             renormalise(self.embedding, indices, self.max_norm, self.norm_type)
         rows = look_up(self.embedding[...], indices, self.padding_idx, self.scale_grad_by_freq)
@@ -74,7 +74,7 @@ class Embedding(nnx.Module):
 
 
 def look_up(table: jax.Array, indices: jax.Array, padding_idx: int | None, scale_grad_by_freq: bool) -> jax.Array:
-    """Rows of a table (rows, width), with torch's gradients: indices (…) → (…, width), NaN where out of range."""
+    """Look up rows of a table (rows, width) with torch's gradients: indices (…) → (…, width), NaN if out of range."""
     if not jnp.issubdtype(indices.dtype, jnp.integer):
         raise UsageError(f"an embedding looks up integers, got {indices.dtype}")
     rows = table.at[indices].get(mode="fill", fill_value=jnp.nan, wrap_negative_indices=False)
@@ -87,21 +87,21 @@ def look_up(table: jax.Array, indices: jax.Array, padding_idx: int | None, scale
 
 
 def renormalise(table: nnx.Param[jax.Array], indices: jax.Array, max_norm: float, norm_type: float) -> None:
-    """Scale the rows of ``table`` that are looked up and longer than ``max_norm`` to it, in place.
+    """Scale the rows of ``table`` that are looked up and have a norm above ``max_norm`` to it, in place.
 
-    Source: torch.embedding_renorm_, with its 1e-7. The gradient is that of the rows after it.
+    Source: torch.embedding_renorm_, with its 1e-7. Gradients are those with respect to the scaled rows.
     """
     rows = jax.lax.stop_gradient(table[...])
     norms = jnp.linalg.norm(rows, norm_type, axis=-1, keepdims=True)
     looked_up = jnp.zeros(len(rows), bool).at[indices.ravel()].set(True, mode="drop", wrap_negative_indices=False)
     scaled = rows * (max_norm / (norms + 1e-7))
     after = jnp.where(looked_up[:, None] & (norms > max_norm), scaled, rows)
-    # The value after it, the parameter's own gradient.
+    # The scaled value, with the parameter's own gradient.
     table[...] = after + (table[...] - rows)
 
 
 def row_index(padding_idx: int | None, rows: int) -> int | None:
-    """A padding index as it counts from the start."""
+    """Return a padding index counted from the start."""
     if padding_idx is None:
         return None
     if not -rows <= padding_idx < rows:
@@ -110,6 +110,6 @@ def row_index(padding_idx: int | None, rows: int) -> int | None:
 
 
 def initial_table(rngs: nnx.Rngs, rows: int, width: int, padding_idx: int | None, dtype: Any) -> jax.Array:
-    """N(0, 1), the padding row zeros."""
+    """Draw a table from N(0, 1), with zeros in the padding row."""
     table = jax.random.normal(rngs.params(), (rows, width), dtype)
     return table if padding_idx is None else table.at[padding_idx].set(0)

@@ -1,4 +1,4 @@
-"""EmbeddingBag, which Flax lacks: sums, means or maxima of embeddings, without the embeddings in between."""
+"""EmbeddingBag, which Flax lacks: sums, means or maxima of bags of embeddings."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ class EmbeddingBag(nnx.Module):
     Args:
         num_embeddings: rows of the table.
         embedding_dim: length of a row.
-        max_norm: as `port.nn.Embedding`: rows that are looked up are scaled to it in the table itself.
+        max_norm: as in `port.nn.Embedding`: rows with a larger norm are scaled to it in the table itself.
         norm_type: the p of the p-norm for ``max_norm``.
         scale_grad_by_freq: divide a row's gradient by how often it was looked up; not for ``"max"``.
-        mode: ``"sum"``, ``"mean"`` or ``"max"``; the gradient of a maximum goes to the first row that has it.
-        include_last_offset: the offsets have one more element, the number of indices. (Where it is less, the last bag
-            ends there, as with torch in float32; in float64 torch's last bag goes on to the end.)
-        padding_idx: a row that is no part of any bag; counts from the end when negative.
+        mode: ``"sum"``, ``"mean"`` or ``"max"``; the gradient of a maximum goes to the first row that attains it.
+        include_last_offset: the offsets have one more element, the number of indices. (If that element is smaller, the
+            last bag ends there, as in torch in float32; in float64 torch's last bag extends to the end.)
+        padding_idx: a row that is left out of every bag; counts from the end when negative.
         dtype: of the result; None is the table's.
         param_dtype: of the table.
         rngs: for the initial values.
 
     Raises:
-        UsageError: an unknown mode; a padding index that is no row; options that do not go together; at the call,
-            shapes that do not.
+        UsageError: an unknown mode; a padding index out of range; incompatible options; at the call, incompatible
+            shapes.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class EmbeddingBag(nnx.Module):
     def __call__(
         self, indices: jax.Array, offsets: jax.Array | None = None, per_sample_weights: jax.Array | None = None
     ) -> jax.Array:
-        """Look bags of rows up.
+        """Look up bags of rows.
 
         Args:
             indices: (bags, length), or all bags one after another (n,).
-            offsets: where in ``indices`` (n,) each bag begins, ascending from 0.
-            per_sample_weights: a factor for each index, of the same shape; for ``"sum"`` alone.
+            offsets: start of each bag in ``indices`` (n,), ascending from 0.
+            per_sample_weights: a factor for each index, of the same shape; only for ``"sum"``.
         """
         if (indices.ndim, offsets is None) not in ((1, False), (2, True)):
             raise UsageError(f"an EmbeddingBag takes indices (bags, length) or (n,) with offsets, got {indices.shape}")
@@ -99,7 +99,7 @@ class EmbeddingBag(nnx.Module):
         return result.astype(self.dtype or rows.dtype)
 
     def _bag_of_each(self, indices: jax.Array, offsets: jax.Array | None) -> tuple[jax.Array, int]:
-        """Which bag each index is in, and the number of bags; past the last bag's end it is that number."""
+        """Return the bag of each index, and the number of bags; indices past the last bag get that number."""
         if offsets is None:
             bags, length = indices.shape
             return jnp.repeat(jnp.arange(bags), length), bags
@@ -108,10 +108,10 @@ class EmbeddingBag(nnx.Module):
 
 
 def _largest(rows: jax.Array, bag: jax.Array, bags: int) -> jax.Array:
-    """The largest element of each column in each bag, from the first row that has it; zeros for an empty bag."""
+    """Return each column's largest element in each bag, from the first row that attains it; zeros for an empty bag."""
     values = jax.lax.stop_gradient(rows)
     largest = jax.ops.segment_max(values, bag, bags)
-    # Rows of no bag fill up with a value that equals nothing.
+    # Rows outside all bags are compared with NaN, which equals nothing.
     has_it = values == largest.at[bag].get(mode="fill", fill_value=jnp.nan)
     nowhere = len(rows)
     places = jnp.where(has_it, jnp.arange(nowhere)[:, None], nowhere)

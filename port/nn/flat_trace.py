@@ -1,4 +1,4 @@
-"""What a model computes, as one list of equations: calls are written out."""
+"""A model's jaxpr as one flat list of equations, with all calls inlined."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CALLS = {
     "remat": "jaxpr",
     "remat2": "jaxpr",
 }
-"""Operations that call others, and where these stand."""
+"""Primitives that call a jaxpr → the parameter that holds it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Variable:
-    """Of a computation whose calls are written out.
+    """A variable of a computation with inlined calls.
 
     Attributes:
         aval: its shape and dtype.
@@ -39,7 +39,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Equation:
-    """One operation of JAX's: from variables and literals to variables."""
+    """One JAX primitive applied to variables and literals."""
 
     primitive: Any
     inputs: list[Any]
@@ -47,21 +47,21 @@ class Equation:
     params: dict[str, Any]
 
     def of(self, given: Sequence[Any], **params: Any) -> list[Any]:
-        """Its results for other inputs, and some other parameters."""
+        """Evaluate the equation on other inputs, with some parameters replaced."""
         results = self.primitive.bind(*given, **{**self.params, **params})
         return list(results) if self.primitive.multiple_results else [results]
 
 
 @dataclass(frozen=True)
 class Traced:
-    """What a language model computes at a length.
+    """The trace of a language model at one sequence length.
 
     Attributes:
-        length: tokens of a text.
-        ids: these.
+        length: number of tokens.
+        ids: the variable of the token ids.
         equations: in order.
-        given: the first array that the model gives.
-        constants: numbers of variables: its weights, for one.
+        given: the variable of the model's first output.
+        constants: variable → its value, such as a weight.
     """
 
     length: int
@@ -71,7 +71,7 @@ class Traced:
     constants: dict[Any, Any]
 
     def constant(self, atom: Any) -> Any:
-        """The numbers of what depends on no input, where they are known before anything runs; else None."""
+        """Return the value of an atom that depends on no input, if it is known at trace time; else None."""
         if isinstance(atom, Literal):
             return atom.val
         if atom in self.constants:
@@ -87,7 +87,7 @@ class Traced:
 
 
 def traced(model: nnx.Module, batch: int, length: int) -> Traced:
-    """What a model computes of texts of a length."""
+    """Trace a model on token ids of shape (batch, length)."""
 
     def forward(ids: jax.Array) -> jax.Array:
         first: jax.Array = jax.tree.leaves(model(ids))[0]  # type: ignore[operator]
@@ -102,7 +102,7 @@ def traced(model: nnx.Module, batch: int, length: int) -> Traced:
 
 
 def _inlined(closed: ClosedJaxpr, inputs: Sequence[Any], equations: list[Equation], constants: dict[Any, Any]) -> Any:
-    """The results of a computation whose equations are added to others, each with variables of its own."""
+    """Append a jaxpr's equations to ``equations``, with fresh variables, and return its outputs."""
     known: dict[Any, Any] = dict(zip(closed.jaxpr.invars, inputs, strict=True))
     for variable, value in zip(closed.jaxpr.constvars, closed.consts, strict=True):
         known[variable] = fresh = Variable(variable.aval)

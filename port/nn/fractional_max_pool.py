@@ -1,4 +1,4 @@
-"""Max pooling over windows at random places."""
+"""Max pooling over randomly placed windows."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from port.nn.random_stream import Stream, draw_key, own_stream
 class FractionalMaxPool(nnx.Module):
     """torch.nn.FractionalMaxPool2d and 3d, channels last: (N, *spatial, C) → (N, *output, C).
 
-    Windows are drawn anew at each call, in evaluation too, as torch does; the draw is JAX's own. With
-    ``random_samples`` they stay, and are torch's.
+    Windows are redrawn at each call, in evaluation too, as in torch; the draw is JAX's own. With ``random_samples`` the
+    windows are fixed, and the same as torch's.
 
     Args:
         kernel_size: the window, a number for each spatial axis.
         output_size: windows along each spatial axis.
-        output_ratio: or their share of the input's length; one of the two.
+        output_ratio: alternatively, ``output_size`` as a fraction of the input's length.
         return_indices: return (values, indices).
         random_samples: (N, C, spatial axes) in [0, 1), torch's ``_random_samples``.
         rng_collection: the stream's name.
-        rngs: where the windows come from; or given at the call.
+        rngs: source of the windows; may be passed at the call instead.
     """
 
     def __init__(
@@ -52,7 +52,11 @@ class FractionalMaxPool(nnx.Module):
         self.rngs = own_stream(rngs, rng_collection)
 
     def __call__(self, input: jax.Array, *, rngs: Stream = None) -> Pooled:
-        """``rngs`` may also be a key. UsageError for sizes that do not belong to the input, or without rngs."""
+        """Pool. ``rngs`` may also be a key.
+
+        Raises:
+            UsageError: sizes that do not fit the input, or no rngs.
+        """
         if self.random_samples is not None:
             samples = self.random_samples[...]
         else:

@@ -1,4 +1,4 @@
-"""A parameter that is held and not trained: ``requires_grad=False`` in torch."""
+"""Parameters that are not trained: ``requires_grad=False`` in torch."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ class Frozen(nnx.Variable[nnx.variablelib.A]):
 
 
 def frozen(module: Module, *names: str) -> Module:
-    """The module with its parameters as `Frozen`; all of them, or those named: ``frozen(nnx.Linear(2, 3), "kernel")``.
+    """Replace a module's parameters, or those named, by `Frozen`: ``frozen(nnx.Linear(2, 3), "kernel")``.
 
-    A name is the dotted path of a parameter, or of a module whose parameters are all meant. What several places share
-    stays shared, within the module. To train them again, make the module without it.
+    A name is the dotted path of a parameter, or of a module, which stands for all its parameters. Parameters that are
+    shared within the module stay shared. To train them again, build the module without `frozen`.
 
     Args:
         module: changed in place.
-        names: of what is frozen; none for all.
+        names: what to freeze; everything if empty.
 
     Raises:
-        ValueError: a name under which the module has no parameter.
+        ValueError: the module has no parameter under a name.
     """
     made: dict[int, nnx.Variable[Any]] = {}
     unused = set(names)

@@ -1,9 +1,9 @@
-"""Tokens that a language model goes on with: the prompt at once, then one token at a time, with cached keys and values.
+"""Text generation with cached keys and values: the prompt in one call, then one token at a time.
 
-The model is called as ``model(ids, position, places)``: tokens (batch, tokens), of which the first stands at that
-position, and as many places as there is room for tokens, ``jnp.arange(room)``; and gives logits (batch, tokens,
-vocabulary). Its attention layers have a `TokenCache` for keys, and one for values.
-Everything is done in evaluation.
+The model is called as ``model(ids, position, places)``: ids (batch, tokens), the position of the first of them, and
+``jnp.arange(room)``, where room is the number of tokens that the caches hold. It returns logits (batch, tokens,
+vocabulary). Each attention layer has one `TokenCache` for keys and one for values. The model always runs in evaluation
+mode.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from port.nn.functional.sampling import warped
 from port.nn.token_cache import TokenCache
 
 NONE = -1
-"""In place of a token, where the logits are no numbers: behind the last position that a model has an embedding for."""
+"""Returned instead of a token where the logits are NaN: past the last position that the model has an embedding for."""
 Caches = list[jax.Array]
-"""Of keys and of values, of each attention layer."""
+"""The keys and the values of each attention layer."""
 
 
 class Drawing(NamedTuple):
-    """How a token is drawn; the likeliest is taken where there is no key."""
+    """How a token is drawn; without a key the most likely one is taken."""
 
     temperature: float = 1.0
     top_k: int = 0
@@ -35,35 +35,35 @@ class Drawing(NamedTuple):
 
 
 def prefill(model: nnx.Module, ids: jax.Array, room: int) -> tuple[jax.Array, Caches]:
-    """Read a prompt: its logits at every position, and the caches behind it.
+    """Run the model on a prompt; return the logits at every position, and the filled caches.
 
-    It is compiled once for each length of a prompt.
+    Compiled once for each prompt length.
 
     Args:
-        model: as above; it stays as it is.
+        model: as described above; not changed.
         ids: (batch, tokens).
-        room: for how many tokens the caches have room.
+        room: number of tokens that the caches hold.
 
     Raises:
-        UsageError: no such model, or more tokens than there is room for.
+        UsageError: the model has no caches, or there are more tokens than ``room``.
     """
     ids = _checked(model, ids, 0, room)
     return _run(*nnx.split(model), None, ids, 0, jnp.arange(room))
 
 
 def decode(model: nnx.Module, caches: Caches, ids: jax.Array, position: jax.Array | int) -> tuple[jax.Array, Caches]:
-    """Read the tokens that follow: their logits, and the caches behind them.
+    """Run the model on the next tokens; return their logits, and the updated caches.
 
-    It is compiled once. The caches that are given are used up: their memory is that of those that come.
+    Compiled once. ``caches`` are donated: the returned caches reuse their memory.
 
     Args:
-        model: as above; it stays as it is.
-        caches: of all tokens before.
-        ids: (batch, tokens), most often one.
-        position: of the first of these tokens: how many there were before.
+        model: as described above; not changed.
+        caches: of all previous tokens.
+        ids: (batch, tokens), usually one token.
+        position: of the first of these tokens, the number of previous ones.
 
     Raises:
-        UsageError: no such model, or no room for these tokens; where the position is an array, it is not looked at.
+        UsageError: the model has no caches, or no room for these tokens; an array for position is not checked.
     """
     room = caches[0].shape[-2]
     before = position if isinstance(position, int) else 0
@@ -83,27 +83,28 @@ def generate(
     pad: int = 0,
     room: int | None = None,
 ) -> jax.Array:
-    """A prompt with the tokens that follow it. The loop is on the device, and compiled once for one room.
+    """Extend prompts by generated tokens. The loop runs on the device, and is compiled once for each ``room``.
 
     Args:
-        model: as above; it stays as it is.
-        ids: the prompts, (batch, tokens), all of one length.
-        steps: how many tokens follow.
-        key: tokens are drawn with it, the token at position i with ``jax.random.fold_in(key, i)``; without it, each is
-            the likeliest, and of equal ones the first in the vocabulary.
-        temperature: the logits are divided by it before a token is drawn.
-        top_k: a token is drawn from so many of the likeliest; 0 for all.
-        top_p: from the fewest of the likeliest whose probabilities sum to this or more; 1 for all.
-        end: tokens behind which a text is over.
-        pad: what stands behind these.
-        room: for how many tokens the caches have room; by default the power of two that is enough.
+        model: as described above; not changed.
+        ids: the prompts, (batch, tokens), all of the same length.
+        steps: number of tokens to generate.
+        key: to sample; the token at position i is drawn with ``jax.random.fold_in(key, i)``. Without it decoding is
+            greedy; among equal logits the first in the vocabulary wins.
+        temperature: divides the logits before a token is drawn.
+        top_k: draw among this many of the most likely tokens; 0 for all.
+        top_p: draw among the smallest set of most likely tokens whose probabilities sum to this or more; 1 for all.
+        end: end-of-text tokens.
+        pad: fills the result after an end token.
+        room: number of tokens that the caches hold; by default the smallest sufficient power of two.
 
     Returns:
-        (batch, tokens + steps). Where the logits are no numbers, as behind the last position that the model has an
-        embedding for, −1 stands in place of a token.
+        (batch, tokens + steps). Where the logits are NaN, as past the last position that the model has an embedding
+        for, the token is −1.
 
     Raises:
-        UsageError: no such model, or prompts; more tokens than there is room for; a number out of its range.
+        UsageError: the model has no caches; ids that are not token ids; more tokens than ``room``; an option out of
+            range.
     """
     ids = _checked(model, ids, steps, room)
     drawing = _drawing(key, temperature, top_k, top_p)
@@ -137,7 +138,7 @@ _run_on = jax.jit(_run_of, static_argnums=0, donate_argnums=2)
 
 @partial(jax.jit, static_argnums=0)
 def _last_of(graph: Any, state: Any, ids: jax.Array, places: jax.Array) -> tuple[jax.Array, Caches]:
-    """The logits behind a prompt alone."""
+    """Return only the logits after a prompt."""
     logits, caches = _run_of(graph, state, None, ids, 0, places)
     return logits[:, -1], caches
 
@@ -157,7 +158,7 @@ def _continued(
     ends: jax.Array,
     pad: int,
 ) -> jax.Array:
-    """Tokens from a position to the last: each is chosen, written, and read."""
+    """Generate tokens from a position to the last: choose each, write it, and run the model on it."""
 
     def choose(logits: jax.Array, position: jax.Array) -> jax.Array:
         logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
@@ -183,37 +184,37 @@ def _continued(
 
 
 def _caches(model: nnx.Module) -> list[Any]:
-    # By name: a source that stands alone has a copy of the class.
+    # By name: --standalone sources have a copy of the class.
     return [each for _, each in nnx.iter_modules(model) if type(each).__name__ == TokenCache.__name__]
 
 
 def _enough(tokens: int) -> int:
-    """A power of two, so that few lengths are compiled."""
+    """Round up to a power of two, so that few lengths are compiled."""
     return 1 << (tokens - 1).bit_length()
 
 
 def _checked(model: nnx.Module, ids: Any, more: int, room: int | None) -> jax.Array:
-    """Tokens as an array, for which, and for so many more, there is room.
+    """Return tokens as an array, after checking that they and ``more`` tokens fit into ``room``.
 
     Raises:
-        UsageError: there is not, or they are none; or the model has no caches.
+        UsageError: they do not fit, or are not token ids; or the model has no caches.
     """
     if not _caches(model):
         raise UsageError(
-            f"{type(model).__name__} has no TokenCache, which holds the keys or values of the tokens before: "
+            f"{type(model).__name__} has no TokenCache, which holds the keys or values of previous tokens: "
             "translate the original with --generate"
         )
     ids = jnp.asarray(ids)
     if ids.ndim != 2 or not jnp.issubdtype(ids.dtype, jnp.integer) or 0 in ids.shape:
         raise UsageError(
-            f"tokens are whole numbers (batch, tokens), one or more of each; got {ids.dtype}{list(ids.shape)}"
+            f"token ids must be integers (batch, tokens), one or more of each; got {ids.dtype}{list(ids.shape)}"
         )
     if more < 0:
-        raise UsageError(f"steps is how many tokens follow the prompt, 0 or more; got {more}")
+        raise UsageError(f"steps, the number of tokens to generate, must be 0 or more; got {more}")
     if room is not None and ids.shape[1] + more > room:
         raise UsageError(
-            f"there is room for {room} tokens, and {ids.shape[1]} and {more} more are {ids.shape[1] + more}: ask for "
-            "fewer, or give more room"
+            f"there is room for {room} tokens, but the {ids.shape[1]} given and {more} new ones are "
+            f"{ids.shape[1] + more}: generate fewer, or pass a larger room"
         )
     return ids
 
@@ -222,13 +223,13 @@ def _drawing(key: jax.Array | None, temperature: float, top_k: int, top_p: float
     made = Drawing(temperature, top_k, top_p)
     if key is None and made != Drawing():
         raise UsageError(
-            "tokens are drawn with a key: give one, key=jax.random.key(0), or leave the likeliest be taken"
+            "sampling options need a key: pass key=jax.random.key(0), or leave them out to decode greedily"
         )
     for name, is_right, range_ in (
-        ("temperature", temperature > 0, "above 0; the likeliest token is taken without a key"),
+        ("temperature", temperature > 0, "above 0; to take the most likely token, pass no key"),
         ("top_k", top_k >= 0, "0, for all, or more"),
         ("top_p", 0 < top_p <= 1, "above 0, and 1 at most"),
     ):
         if not is_right:
-            raise UsageError(f"{name} is {range_}; got {getattr(made, name)}")
+            raise UsageError(f"{name} must be {range_}; got {getattr(made, name)}")
     return made

@@ -1,4 +1,4 @@
-"""What changes a gradient and leaves the value alone."""
+"""Functions that change a gradient and not the value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import jax
 
 @jax.custom_jvp
 def scale_gradient(x: jax.Array, factor: jax.Array) -> jax.Array:
-    """``x`` itself; its gradient is multiplied by ``factor``, of a shape that broadcasts to x's."""
+    """Return ``x``, with its gradient multiplied by ``factor``, whose shape broadcasts to x's."""
     return x
 
 

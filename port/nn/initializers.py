@@ -25,17 +25,17 @@ def torch_kernel() -> jax.nn.initializers.Initializer:
 
 
 def torch_bias(fan_in: int) -> jax.nn.initializers.Initializer:
-    """U(−1/√fan_in, 1/√fan_in), for the bias beside such a kernel.
+    """U(−1/√fan_in, 1/√fan_in), for the bias that goes with such a kernel.
 
     Args:
-        fan_in: inputs of one output: in_features, or in_channels / groups · the window's size.
+        fan_in: number of inputs of one output: in_features, or in_channels / groups · the window's size.
     """
     bound = 1 / math.sqrt(fan_in)
     return torch_uniform(-bound, bound)
 
 
 def torch_uniform(low: float, high: float) -> jax.nn.initializers.Initializer:
-    """U(low, high), as ``torch.nn.init.uniform_``; jax's own begins at zero."""
+    """U(low, high), as ``torch.nn.init.uniform_``; jax's own starts at zero."""
 
     def initialize(
         key: jax.Array, shape: Sequence[int], dtype: Any = jnp.float32, out_sharding: Any = None
@@ -48,7 +48,7 @@ def torch_uniform(low: float, high: float) -> jax.nn.initializers.Initializer:
 def mapped(
     function: Callable[[jax.Array], jax.Array], drawn: jax.nn.initializers.Initializer
 ) -> jax.nn.initializers.Initializer:
-    """A function, element by element, of what another initializer draws."""
+    """Apply a function, element by element, to what another initializer draws."""
 
     def initialize(
         key: jax.Array, shape: Sequence[int], dtype: Any = jnp.float32, out_sharding: Any = None
@@ -61,11 +61,11 @@ def mapped(
 def patched(
     drawn: jax.nn.initializers.Initializer, *regions: tuple[Any, jax.nn.initializers.Initializer]
 ) -> jax.nn.initializers.Initializer:
-    """An initializer, and others for regions of the array: ``patched(normal(0.02), (jnp.s_[0], zeros))``.
+    """Combine an initializer with others for regions of the array: ``patched(normal(0.02), (jnp.s_[0], zeros))``.
 
     Args:
-        drawn: draws all that no region covers.
-        regions: an index of slices, and the initializer of what it chooses.
+        drawn: draws everything outside the regions.
+        regions: pairs of an index of slices and the initializer for that part.
     """
 
     def initialize(
@@ -82,12 +82,12 @@ def patched(
 
 
 def redrawn(layer: Layer, initializers: Mapping[str, jax.nn.initializers.Initializer], *, rngs: nnx.Rngs) -> Layer:
-    """A layer, some of its variables drawn anew by initializers of their own.
+    """Redraw some of a layer's variables with other initializers.
 
     Args:
-        layer: a new one.
-        initializers: dotted path of a variable → what draws it.
-        rngs: for the numbers.
+        layer: a new layer, changed in place.
+        initializers: dotted path of a variable → its initializer.
+        rngs: for the keys.
     """
     state = dict(nnx.to_flat_state(nnx.state(layer, nnx.Not(nnx.RngState))))
     for path, initializer in initializers.items():
@@ -100,5 +100,5 @@ def redrawn(layer: Layer, initializers: Mapping[str, jax.nn.initializers.Initial
 def _drawn(
     initializer: jax.nn.initializers.Initializer, key: jax.Array, shape: Sequence[int], dtype: Any, out_sharding: Any
 ) -> jax.Array:
-    # One that a person writes may take three arguments.
+    # A user's initializer may take only three arguments.
     return initializer(key, shape, dtype, **({} if out_sharding is None else {"out_sharding": out_sharding}))

@@ -1,7 +1,7 @@
 """InstanceNorm with PyTorch's running statistics.
 
 flax.nnx.InstanceNorm keeps no running statistics, computes the variance as E[x²] − E[x]², and takes the first axis for
-the batch, so that an unbatched input is normalised over other axes without a word.
+the batch, so that an unbatched input is silently normalised over other axes.
 """
 
 from __future__ import annotations
@@ -19,28 +19,27 @@ from port.errors import UsageError
 class InstanceNorm(nnx.Module):
     """torch.nn.InstanceNorm1d, 2d and 3d, channels last: (…, *spatial, num_features), the same shape out.
 
-    y = (x − mean) / √(var + eps) · scale + bias, with each example's own mean and biased variance of each channel over
-    the spatial axes. With running statistics: evaluation takes them; training averages over the batch's examples
-    mean and *unbiased* variance, and keeps (1 − momentum) · running + momentum · average. Formula and defaults:
+    y = (x − mean) / √(var + eps) · scale + bias, with the mean and biased variance of each channel of each example over
+    the spatial axes. With running statistics, evaluation uses them; training averages the mean and the *unbiased*
+    variance over the batch's examples, and stores (1 − momentum) · running + momentum · average. Formula and defaults:
     torch.nn.InstanceNorm2d's documentation.
 
     Args:
         num_features: channels, the length of the last axis.
         eps: added to the variance.
-        momentum: the share of the new batch; None keeps the running statistics as they are, as in torch.
+        momentum: weight of the new batch; None leaves the running statistics unchanged, as in torch.
         affine: learn a factor and a shift per channel.
         track_running_stats: keep running statistics.
         bias: whether ``affine`` learns a shift too.
-        spatial: how many spatial axes there are: what tells a batch axis from them; every axis before is a batch axis.
+        spatial: number of spatial axes; every axis before them is a batch axis.
         use_running_average: evaluation mode; set by ``model.eval()`` and ``model.train()``.
-        dtype: of the result; None takes the input's where that is half precision, as torch does, and else that of
-            input and parameters together. Statistics are computed in float32 at least.
+        dtype: of the result; None keeps a half-precision input's dtype, as torch does, and otherwise promotes the
+            dtypes of input and parameters. Statistics are computed in float32 at least.
         param_dtype: of scale, bias and running statistics.
-        rngs: taken as every nnx layer takes it; nothing is drawn.
+        rngs: accepted as by every nnx layer; nothing is drawn.
 
     Raises:
-        UsageError: at the call, another number of channels, or the statistics of a single value (torch refuses it
-            too).
+        UsageError: at the call, a wrong number of channels, or statistics of a single value (an error in torch too).
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class InstanceNorm(nnx.Module):
         tracked = track_running_stats
         self.mean: Any = nnx.BatchStat(jnp.zeros(shape, param_dtype)) if tracked else nnx.data(None)
         self.var: Any = nnx.BatchStat(jnp.ones(shape, param_dtype)) if tracked else nnx.data(None)
-        # torch has it and never counts; it is kept for the way back.
+        # torch has this buffer and never counts in it; it is kept to convert back.
         self.num_batches_tracked: Any = nnx.BatchStat(jnp.zeros((), jnp.int32)) if tracked else nnx.data(None)
         self.num_features = num_features
         self.eps = eps
@@ -76,7 +75,7 @@ class InstanceNorm(nnx.Module):
 
     def __call__(self, x: jax.Array, *, use_running_average: bool | None = None) -> jax.Array:
         """Normalise ``x`` (…, *spatial, num_features)."""
-        # Without anything to hold per channel there may be any number of them, as in torch, which warns.
+        # Without values per channel any number of channels is accepted, as in torch, which warns.
         counts = (self.scale, self.mean) != (None, None)
         if x.ndim <= self.spatial or (counts and x.shape[-1] != self.num_features):
             raise UsageError(

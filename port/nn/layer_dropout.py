@@ -1,4 +1,4 @@
-"""Dropout whose rate is another one in each layer of a stack."""
+"""Dropout with a different rate in each layer of a stack."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from port.nn.random_stream import draw_key
 
 
 class LayerDropout(nnx.Dropout):
-    """`flax.nnx.Dropout` with a `PerLayer` rate: what `stacked` makes of dropouts whose rates differ.
+    """`flax.nnx.Dropout` with a `PerLayer` rate: `stacked` makes it from dropouts whose rates differ.
 
-    The rates are between 0 and 1, and neither: a layer that drops nothing draws nothing, and so is no such layer.
+    Rates are strictly between 0 and 1: a layer with rate 0 draws no random numbers, and so cannot be in the stack.
     """
 
     rate: PerLayer[Any]  # type: ignore[assignment]
@@ -27,7 +27,7 @@ class LayerDropout(nnx.Dropout):
         deterministic: bool | None = None,
         rngs: nnx.Rngs | nnx.RngStream | jax.Array | None = None,
     ) -> jax.Array:
-        """As `flax.nnx.Dropout` does it."""
+        """Drop elements as `flax.nnx.Dropout` does."""
         if self.deterministic if deterministic is None else deterministic:
             return inputs
         key = draw_key(rngs, self.rngs, self.rng_collection, type(self).__name__)

@@ -1,8 +1,8 @@
 """LayerNorm and RMSNorm over several axes, and RMSNorm with PyTorch's own epsilon.
 
-The parameters of flax.nnx.LayerNorm and RMSNorm have one axis, torch's have every normalised one; and torch's
-RMSNorm takes its epsilon from the dtype that it computes in, where flax's is a number. Over one axis and with a
-number, Flax's own layers are exact with ``use_fast_variance=False``.
+The parameters of flax.nnx.LayerNorm and RMSNorm have one axis, torch's have all normalised axes; and the default
+epsilon of torch's RMSNorm is that of the dtype it computes in, where flax's is a constant. Over one axis and with an
+explicit epsilon, Flax's own layers are exact with ``use_fast_variance=False``.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class LayerNorm(nnx.Module):
         eps: added to the variance.
         elementwise_affine: learn a factor and a shift for each normalised element.
         bias: whether ``elementwise_affine`` learns a shift too.
-        dtype: of the result; None takes the input's where that is half precision, and else that of input and
-            parameters together. Statistics are computed in float32 at least.
+        dtype: of the result; None keeps a half-precision input's dtype, and otherwise promotes the dtypes of input and
+            parameters. Statistics are computed in float32 at least.
         param_dtype: of scale and bias, both of ``normalized_shape``.
-        rngs: taken as every nnx layer takes it; nothing is drawn.
+        rngs: accepted as by every nnx layer; nothing is drawn.
 
     Raises:
-        UsageError: at the call, an input whose last axes are others.
+        UsageError: at the call, an input that does not end in ``normalized_shape``.
     """
 
     def __init__(
@@ -79,16 +79,16 @@ class RMSNorm(nnx.Module):
 
     Args:
         normalized_shape: the lengths of the last axes, which are normalised together; an int is one axis.
-        eps: added to the mean square; None is the machine epsilon of the dtype computed in: that of the input, and
-            for half precision float32's (measured on torch 2.15; its documentation says the input's).
+        eps: added to the mean square; None is the machine epsilon of the dtype of the computation: the input's dtype,
+            or float32 for half precision (measured on torch 2.15; its documentation says the input's).
         elementwise_affine: learn a factor for each normalised element.
-        dtype: of the result; None takes the input's where that is half precision, and else that of input and
-            parameters together. The mean square is computed in float32 at least.
+        dtype: of the result; None keeps a half-precision input's dtype, and otherwise promotes the dtypes of input and
+            parameters. The mean square is computed in float32 at least.
         param_dtype: of the scale, of ``normalized_shape``.
-        rngs: taken as every nnx layer takes it; nothing is drawn.
+        rngs: accepted as by every nnx layer; nothing is drawn.
 
     Raises:
-        UsageError: at the call, an input whose last axes are others.
+        UsageError: at the call, an input that does not end in ``normalized_shape``.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ def _shape(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
 
 def _last_axes(x: jax.Array, normalized_shape: tuple[int, ...]) -> tuple[int, ...]:
     if x.shape[x.ndim - len(normalized_shape) :] != normalized_shape:
-        raise UsageError(f"normalized_shape is {normalized_shape}, and the input of shape {x.shape} does not end so")
+        raise UsageError(f"normalized_shape is {normalized_shape}, but the input of shape {x.shape} does not end in it")
     return tuple(range(-len(normalized_shape), 0))
 
 

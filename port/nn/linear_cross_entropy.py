@@ -1,4 +1,4 @@
-"""A linear layer that ends in its cross entropy, and need never hold all its logits."""
+"""A linear layer fused with its cross entropy, which need not hold all logits at once."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from port.nn.initializers import torch_bias, torch_kernel
 class LinearCrossEntropyLoss(nnx.Module):
     """torch.nn.LinearCrossEntropyLoss, classes last.
 
-    The columns of ``linear``'s kernel are in torch's order, the class before the place; the logits have the class last.
+    The columns of ``linear``'s kernel are in torch's order, classes before positions; the logits have the classes last.
     Source: torch.nn.LinearCrossEntropyLoss's documentation; initial values as torch's.
 
     Args:
         in_features: the length of an input.
         num_classes: C.
-        out_features: places for each of which a row has a class; none by default.
+        out_features: shape of the positions of a row, each with a class; one position by default.
         use_bias: add a bias to the logits (torch's ``bias``).
-        weight: a factor for each class, (C,); kept beside the parameters as torch's buffer, and not trained.
+        weight: a factor for each class, (C,); kept as a buffer as in torch, not trained.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        ignore_index: the label of rows that do not count; None for −100.
-        label_smoothing: the share of the target that is spread evenly over the classes.
-        chunk_size: rows whose logits exist at one time, ``"auto"`` or None, as in `linear_cross_entropy`; what torch
-            tells in ``options``.
-        dtype: of the computation; None is that of input and parameters together.
+        ignore_index: the label of rows to leave out; None for −100.
+        label_smoothing: the fraction of the target that is spread evenly over the classes.
+        chunk_size: rows whose logits exist at the same time, ``"auto"`` or None, as in `linear_cross_entropy`; torch
+            takes it in ``options``.
+        dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of kernel, bias and class weights.
         rngs: for the initial values.
 
     Raises:
-        UsageError: another reduction or smoothing, or class weights of another shape.
+        UsageError: an unknown reduction, smoothing out of range, or class weights of a wrong shape.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class LinearCrossEntropyLoss(nnx.Module):
             raise UsageError(f"label_smoothing is between 0 and 1, got {label_smoothing}")
         if weight is not None and np.shape(weight) != (num_classes,):
             raise UsageError(
-                f"class weights of {num_classes} classes have shape ({num_classes},), got {np.shape(weight)}"
+                f"class weights of {num_classes} classes need shape ({num_classes},), got {np.shape(weight)}"
             )
         self.linear = nnx.Linear(
             in_features,
@@ -85,7 +85,12 @@ class LinearCrossEntropyLoss(nnx.Module):
         self.dtype = dtype
 
     def __call__(self, input: jax.Array, target: jax.Array) -> jax.Array:
-        """The loss of inputs (…, in_features) and labels (…, *out_features), or probabilities (…, *out_features, C)."""
+        """Return the loss.
+
+        Args:
+            input: (…, in_features).
+            target: labels (…, *out_features), or probabilities (…, *out_features, C).
+        """
         bias = None if self.linear.bias is None else self._classes_last(self.linear.bias[...])
         return linear_cross_entropy(
             input if self.dtype is None else input.astype(self.dtype),

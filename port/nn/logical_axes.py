@@ -1,4 +1,4 @@
-"""Logical names of the axes of parameters, and the rules that say which axes of a mesh these lie along."""
+"""Logical names of parameter axes, and the rules that map them to axes of a mesh."""
 
 from __future__ import annotations
 
@@ -18,37 +18,36 @@ from port.errors import UnknownChoice, UsageError, WeightsMismatch
 Layer = TypeVar("Layer", bound=nnx.Module)
 BATCH = "batch"
 Rules = Mapping[str, str | tuple[str, ...] | None]
-"""Logical name → the axis of the mesh that an axis of this name is divided along, or several, or none."""
+"""Logical name → the mesh axis that it is sharded along, several mesh axes, or None."""
 MOST_DIVISORS = 12
-"""Sizes of a mesh's axis that a message names."""
+"""The most possible mesh sizes that a message lists."""
 
 
 def logical_axes(*names: str | None) -> dict[str, Any]:
-    """The metadata of a variable whose axes have names: ``kernel_metadata=logical_axes("embed", "mlp")``.
+    """Return variable metadata with logical axis names: ``kernel_metadata=logical_axes("embed", "mlp")``.
 
-    It is Flax's ``out_sharding``. What is constructed lies on one device as ever, with a mesh or without: it is built
-    onto one by `port.nn.on_mesh`.
+    It sets Flax's ``out_sharding``. A constructor still puts its arrays on one device, with or without a mesh; to build
+    a model onto a mesh use `port.nn.on_mesh`.
 
     Args:
-        names: of each axis; None for one that is never divided.
+        names: one for each axis; None for an axis that is never sharded.
     """
     return {"out_sharding": names, "eager_sharding": False}
 
 
 def divided(x: jax.Array, *names: str | None) -> jax.Array:
-    """Activations that lie on the mesh as the names of their axes say, under `rules_on`; elsewhere, as they are."""
+    """Constrain activations to the sharding of their axis names under `rules_on`; elsewhere return them unchanged."""
     rules = _current_rules()
     return x if rules is None else _lying(x, partition_spec(names, rules))
 
 
 def gathered(layer: Layer) -> Layer | Callable[..., Any]:
-    """A layer whose parameters are whole where it is called, along the axes of the mesh that divide the batch, under
-    `rules_on`. Elsewhere, the layer.
+    """All-gather a layer's parameters when it is called, along the mesh axes of the batch; needs `rules_on`.
 
-    They are gathered for the call, and once more for its gradient, whose parts each device keeps: as FSDP does. A
-    compiler does so by itself where all devices have something else to compute. Where it is left to it, it looks rows
-    up in a table of which each device has some columns, and multiplies by a matrix that tensor parallelism leaves
-    whole, by sending parts about.
+    Outside of `rules_on` the layer is returned unchanged. Parameters are gathered for the call, and again for its
+    gradient, which is scattered to the devices: as in FSDP. XLA mostly does so by itself where every device computes
+    on its own samples. Left alone, it instead exchanges parts of the results when it looks up rows in a table that is
+    sharded by columns, or multiplies by a matrix that tensor parallelism leaves whole.
     """
     rules = _current_rules()
     if rules is None:
@@ -65,9 +64,9 @@ def _called_whole(rules: Mapping[str, tuple[str, ...]], layer: Any, *arguments: 
     for path, variable in nnx.to_flat_state(state):
         if names := names_of(variable):
             array = variable.get_value()
-            # Of one layer in a scan the names are still the stack's, of which the first counts the layers.
+            # Inside a scan, a layer's variables still have the stack's names, the first of which is the layer axis.
             names = names[-array.ndim :]
-            # The gradient goes the other way: it is summed, and cut.
+            # In the backward pass the gradient is reduce-scattered.
             parts = _lying(array, partition_spec(names, rules))
             whole = _lying(parts, partition_spec(names, others))
             own, variable = variable, variable.replace(whole)
@@ -75,45 +74,45 @@ def _called_whole(rules: Mapping[str, tuple[str, ...]], layer: Any, *arguments: 
         made.append((path, variable))
     given = nnx.merge(graph, nnx.from_flat_state(made))(*arguments)
     for own, variable, whole in placed:
-        if variable.get_value() is not whole:  # the call has changed it, as a table's rows are renormalised
+        if variable.get_value() is not whole:  # changed by the call, as when a table's rows are renormalised
             own.set_value(variable.get_value())
     return given
 
 
 @contextmanager
 def rules_on(mesh: Mesh, own: Rules, given: Rules | None = None) -> Iterator[None]:
-    """Within it a model is trained, or called, on a mesh: ``with rules_on(mesh, RULES): step(model, batch)``.
+    """Context manager to train or call a model on a mesh.
 
-    It sets the mesh (`jax.set_mesh`) and the rules (`nnx.logical_axis_rules`) for what is traced.
+    ``with rules_on(mesh, RULES): step(model, batch)`` sets the mesh (`jax.set_mesh`) and the rules
+    (`nnx.logical_axis_rules`) for what is traced.
 
     Args:
         mesh: the devices.
         own: the model's rules.
-        given: others, which go before these.
+        given: rules that override these.
 
     Raises:
-        UnknownChoice, UsageError: rules, or a mesh, with a name that is not known.
+        UnknownChoice, UsageError: rules or a mesh with an unknown name.
     """
     with jax.set_mesh(mesh), nnx.logical_axis_rules(tuple(chosen_rules(own, given, mesh).items())):
         yield
 
 
 def names_of(variable: Any) -> tuple[str | None, ...]:
-    """The logical names of a variable's axes; none where it has no names."""
+    """Return the logical names of a variable's axes; () if it has none."""
     return tuple(variable.get_metadata("out_sharding", ()) or ()) if isinstance(variable, nnx.Variable) else ()
 
 
 def chosen_rules(own: Rules, given: Rules | None, mesh: Mesh) -> dict[str, tuple[str, ...]]:
-    """Logical name → the mesh's axes along which an axis of this name is divided: of the model's rules those that the
-    mesh has.
+    """Resolve the rules for a mesh: logical name → the axes of the mesh that it is sharded along.
 
     Args:
-        own: the model's; they name more axes than a mesh need have.
-        given: a person's, which go before these.
+        own: the model's rules; they may name axes that the mesh lacks.
+        given: the user's rules, which override these.
         mesh: the devices.
 
     Raises:
-        UnknownChoice: a rule for a name that no axis of the model has; one that names an axis that the mesh has not.
+        UnknownChoice: a rule for a logical name that the model lacks, or with an axis that the mesh lacks.
         UsageError: an axis of the mesh that no rule names.
     """
     for name, axes in (given or {}).items():
@@ -134,7 +133,7 @@ def chosen_rules(own: Rules, given: Rules | None, mesh: Mesh) -> dict[str, tuple
 
 
 def partition_spec(names: Iterable[str | None], rules: Mapping[str, tuple[str, ...]]) -> PartitionSpec:
-    """How an array lies on a mesh whose axes have names. An axis of the mesh divides the first that it may."""
+    """Return the partition spec of an array's axis names. Each mesh axis shards the first axis that may use it."""
     used: set[str] = set()
     spec: list[Any] = []
     for name in names:
@@ -147,10 +146,10 @@ def partition_spec(names: Iterable[str | None], rules: Mapping[str, tuple[str, .
 def shardings_by_rules(
     variables: Mapping[str, Any], mesh: Mesh, rules: Mapping[str, tuple[str, ...]]
 ) -> dict[str, NamedSharding]:
-    """A sharding for each variable, from the names of its axes; what has no names is whole on every device.
+    """Return the sharding of each variable from its axis names; variables without names are replicated.
 
     Raises:
-        WeightsMismatch: variables that the mesh does not divide: which, along which axis, and what would; all at once.
+        WeightsMismatch: lists every variable that the mesh does not divide evenly, with its axis and sizes that would.
     """
     found: dict[str, NamedSharding] = {}
     problems = []
@@ -159,14 +158,14 @@ def shardings_by_rules(
         found[path] = NamedSharding(mesh, partition_spec(names, rules))
         problems += undivided(path, tuple(variable.shape), found[path], names)
     if problems:
-        raise WeightsMismatch("the model cannot lie on the mesh so:\n  " + "\n  ".join(problems))
+        raise WeightsMismatch("the mesh does not divide the model's arrays evenly:\n  " + "\n  ".join(problems))
     return found
 
 
 def undivided(
     path: str, shape: tuple[int, ...], sharding: NamedSharding, names: tuple[str | None, ...] = ()
 ) -> list[str]:
-    """A sentence for each axis of a tensor that its sharding does not divide: which, and what would."""
+    """Describe each axis of a tensor that its sharding does not divide evenly, with sizes that would."""
     spec, mesh = sharding.spec, sharding.mesh
     said = []
     for place, axes in enumerate(spec):
@@ -187,13 +186,13 @@ def undivided(
 
 
 def _lying(x: jax.Array, spec: PartitionSpec) -> jax.Array:
-    # Outside of what is traced, the mesh of the context has to be said with its devices.
+    # Outside a trace, the context's mesh must be passed with its devices.
     sharding = spec if isinstance(x, jax.core.Tracer) else NamedSharding(jax.sharding.get_mesh(), spec)
     return jax.lax.with_sharding_constraint(x, sharding)
 
 
 def _current_rules() -> dict[str, tuple[str, ...]] | None:
-    """Those of `rules_on`; None where no mesh is set, or no rules."""
+    """Return the rules of `rules_on`; None without a mesh or rules."""
     rules = flax.core.spmd.get_logical_axis_rules()
     if not rules or jax.sharding.get_abstract_mesh().empty:
         return None

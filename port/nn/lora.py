@@ -1,4 +1,4 @@
-"""Low-rank adaptation as PEFT computes it: `nnx.LoRA` with its scaling, and its dropout."""
+"""Low-rank adaptation as in PEFT: `nnx.LoRA` with scaling and dropout."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ A_START = torch_kernel()
 class LoRA(nnx.LoRA):
     """``base(x) + scaling · dropout(x) A B``, in the base's dtype.
 
-    `nnx.LoRA` has no scaling, and folded into B it would be another training: B's gradient is ``scaling`` times as
-    large, its updates are not. So A and B stay what PEFT's are (transposed), and so do their gradients. They are
-    `nnx.LoRAParam`: ``nnx.Optimizer(model, tx, wrt=nnx.LoRAParam)`` trains them alone.
+    `nnx.LoRA` has no scaling. Folding it into B would change training: B's gradient would scale, its updates would not.
+    So A and B, and their gradients, equal PEFT's (transposed). They are `nnx.LoRAParam`:
+    ``nnx.Optimizer(model, tx, wrt=nnx.LoRAParam)`` trains only them.
 
     Formula: `peft.tuners.lora.layer.Linear.forward`.
     """
@@ -35,12 +35,18 @@ class LoRA(nnx.LoRA):
         a_initializer: jax.nn.initializers.Initializer = A_START,
         **options: Any,
     ) -> None:
-        """Beside `nnx.LoRA`'s arguments, of which A begins as PEFT's does, U(−1/√in, 1/√in); B at zero:
+        """Initialise A as PEFT does, U(−1/√in, 1/√in), and B with zeros.
 
         Args:
+            in_features: length of an input.
+            lora_rank: rank of A B.
+            out_features: length of an output.
             scaling: LoRA's alpha / rank.
-            dropout_rate: of what goes into A, in training.
-            dropout_rngs: draw its masks; None: training without them is refused by `nnx.Dropout`, evaluation goes.
+            dropout_rate: of A's input, in training.
+            dropout_rngs: for the masks; with None `nnx.Dropout` raises in training, evaluation works.
+            rngs: for the initial values.
+            a_initializer: draws A.
+            **options: further arguments of `nnx.LoRA`.
         """
         super().__init__(in_features, lora_rank, out_features, rngs=rngs, a_initializer=a_initializer, **options)
         self.scaling = scaling

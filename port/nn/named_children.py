@@ -1,4 +1,4 @@
-"""The modules that a module holds, as torch's ``named_children`` gives them."""
+"""Child modules with their names, like torch's ``named_children``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from flax import nnx
 
 
 def named_children(module: nnx.Module) -> list[tuple[str, Any]]:
-    """The modules that are attributes of a module, by their names, in the order in which they were assigned.
+    """Return a module's children as (name, child), in the order in which they were assigned.
 
-    What Flax calls as a function, an activation or a pooling, is among those of a Sequential alone. After ``nnx.merge``
-    the order is that of the names: it is for constructors.
+    Activations and poolings, which are plain functions in Flax, are included only for an `nnx.Sequential`. After
+    ``nnx.merge`` children are sorted by name, so use this in constructors.
     """
     if isinstance(module, nnx.Sequential):
         return [(str(number), layer) for number, layer in enumerate(module.layers)]

@@ -1,9 +1,9 @@
 """BatchNorm with PyTorch's semantics.
 
-flax.nnx.BatchNorm stores the biased variance, where torch stores the unbiased one; its momentum is the share that is
-kept, where torch's is the share of the new batch; it computes the variance as E[x²] − E[x]², where torch takes two
-passes; and it has no home for ``num_batches_tracked`` and ``momentum=None``. Normalised outputs in training agree;
-running statistics, and so every evaluation, do not.
+flax.nnx.BatchNorm stores the biased variance, torch the unbiased one; its momentum is the weight of the old statistics,
+torch's that of the new batch; it computes the variance as E[x²] − E[x]², torch in two passes; and it supports neither
+``num_batches_tracked`` nor ``momentum=None``. Normalised outputs in training agree; running statistics, and so every
+evaluation, do not.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ class BatchNorm(nnx.Module):
     Args:
         num_features: channels, the length of ``axis``.
         eps: added to the variance.
-        momentum: the share of the new batch, as in torch (flax's is 1 − that); None averages over all batches.
+        momentum: weight of the new batch, as in torch (flax's is 1 − that); None averages over all batches.
         use_scale: learn a factor per channel.
         use_bias: learn a shift per channel; torch's ``affine`` is both.
         track_running_stats: keep running statistics; without them, evaluation uses the batch's own.
         use_running_average: evaluation mode; set by ``model.eval()`` and ``model.train()``.
         axis: the channel axis.
         axis_name: a mapped axis to average the statistics over (torch's SyncBatchNorm).
-        dtype: of the result; None takes the input's where that is half precision, as torch does, and else that of
-            input and parameters together. Statistics are computed in float32 at least.
+        dtype: of the result; None keeps a half-precision input's dtype, as torch does, and otherwise promotes the
+            dtypes of input and parameters. Statistics are computed in float32 at least.
         param_dtype: of scale, bias and running statistics.
-        rngs: taken as every nnx layer takes it; nothing is drawn.
+        rngs: accepted as by every nnx layer; nothing is drawn.
 
     Raises:
-        UsageError: the batch's statistics of one value per channel, in training or without running statistics (its
-            variance means nothing; torch refuses it too). A batch of none is counted and changes no statistics.
-            A mask that is not bool or does not broadcast to the input.
+        UsageError: batch statistics of a single value per channel, in training or without running statistics (an error
+            in torch too); a mask that is not bool or does not broadcast to the input. An empty batch is counted and
+            changes no statistics.
     """
 
     def __init__(
@@ -80,15 +80,15 @@ class BatchNorm(nnx.Module):
     def __call__(
         self, x: jax.Array, *, use_running_average: bool | None = None, mask: jax.Array | None = None
     ) -> jax.Array:
-        """Normalise ``x``, any shape with ``num_features`` along ``axis``; the result has the same shape.
+        """Normalise ``x``, of any shape with ``num_features`` along ``axis``; the result has the same shape.
 
         ``mask``, as in flax: bool, of a shape that broadcasts to x, such as (N, 1, 1, 1). The batch's statistics are
-        those of the positions where it is True, over all replicas of ``axis_name`` together, however many each has:
-        torch's of the batch without its padding. All positions are normalised. A channel with fewer than two True
-        positions, which cannot be refused when traced, keeps its running statistics and its variance counts as 1.
+        taken over the positions where it is True, over all replicas of ``axis_name`` together, whatever their numbers:
+        torch's statistics of the batch without padding. All positions are normalised. A channel with fewer than two
+        True positions, which cannot raise under a trace, keeps its running statistics and gets variance 1.
         """
         axis = self.axis % x.ndim
-        # Without anything to hold per channel there may be any number of them, as in torch.
+        # Without values per channel any number of channels is accepted, as in torch.
         if x.shape[axis] != self.num_features and (self.scale, self.bias, self.mean) != (None, None, None):
             raise UsageError(f"BatchNorm of {self.num_features} features got shape {x.shape}, axis {axis}")
         evaluating = self.use_running_average if use_running_average is None else use_running_average
@@ -112,7 +112,8 @@ class BatchNorm(nnx.Module):
             else:
                 mean, var, counts = self._masked_statistics(x, axis, mask)
                 self._update_running_statistics(mean, var * (counts / jnp.maximum(counts - 1, 1)), counts > 1)
-                # Not 0: layer upon layer, 1 / √eps would carry what is masked off to infinity, and gradients to NaN.
+                # Not 0: over many layers a factor of 1 / √eps would drive masked values to infinity, and gradients to
+                # NaN.
                 var = jnp.where(counts > 1, var, 1)
 
         mean, var = (value.astype(x.dtype).reshape(per_channel) for value in (mean, var))
@@ -126,11 +127,11 @@ class BatchNorm(nnx.Module):
     def _result_dtype(self, x: jax.Array) -> Any:
         if x.dtype in (jnp.bfloat16, jnp.float16):
             return x.dtype
-        # `float` is weak: it makes a float of an integer, and changes no float.
+        # `float` is weakly typed: it promotes integers and leaves floats unchanged.
         return jnp.result_type(x, float, *(v[...] for v in (self.scale, self.bias) if v is not None))
 
     def _batch_statistics(self, x: jax.Array, axis: int) -> tuple[jax.Array, jax.Array, int]:
-        """Mean, biased variance in two passes, and the number of values per channel."""
+        """Return the mean, the biased variance (in two passes) and the number of values per channel."""
         others = tuple(a for a in range(x.ndim) if a != axis)
         count = x.size // x.shape[axis]
         mean = x.mean(others, keepdims=True)
@@ -143,12 +144,12 @@ class BatchNorm(nnx.Module):
         return mean.reshape(-1), var, count
 
     def _masked_statistics(self, x: jax.Array, axis: int, mask: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Mean, biased variance and number of True positions, each per channel; 0 where there is none."""
+        """Return mean, biased variance and number of True positions per channel; 0 without any."""
         broadcasts = mask.ndim <= x.ndim and all(
             size in (1, whole) for size, whole in zip(mask.shape[::-1], x.shape[::-1], strict=False)
         )
         if mask.dtype != bool or not broadcasts:
-            raise UsageError(f"a mask is bool and broadcasts to {x.shape}, but came as {mask.dtype}, {mask.shape}")
+            raise UsageError(f"a mask must be bool and broadcast to {x.shape}, got {mask.dtype} of shape {mask.shape}")
         mask = jnp.broadcast_to(mask, x.shape)
 
         def total(values: jax.Array) -> jax.Array:
@@ -162,7 +163,7 @@ class BatchNorm(nnx.Module):
         return mean.reshape(-1), var.reshape(-1), counts.reshape(-1)
 
     def _update_running_statistics(self, mean: jax.Array, unbiased_var: jax.Array, where: Any = True) -> None:
-        """Those of the channels for which ``where`` is True; the batch is counted in any case."""
+        """Update the statistics of the channels where ``where`` is True; the batch is counted in any case."""
         if not self.track_running_stats:
             return
         seen = self.num_batches_tracked[...] + 1

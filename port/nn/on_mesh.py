@@ -1,4 +1,4 @@
-"""A model built straight onto a mesh: each device gets its own parts of every array, and nothing is whole anywhere."""
+"""Build a model directly onto a mesh: each device gets only its shards, and no array is ever whole on one device."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from port.nn.unknown_start import filled_later
 
 Model = TypeVar("Model", bound=nnx.Module)
 Part = Callable[[Any], np.ndarray]
-"""A part of an array, by slices."""
+"""Reads the part of an array that slices select."""
 _TOLD = 5
-"""Variables that a message names."""
+"""The most variables that a message lists."""
 
 
 def on_mesh(
@@ -33,19 +33,19 @@ def on_mesh(
     given: Rules | None = None,
     parts: Mapping[str, tuple[tuple[int, ...], Part]] | None = None,
 ) -> Model:
-    """A model whose parameters lie on a mesh as their logical axes and the rules say.
+    """Build a model with its parameters sharded over a mesh by their logical axes and the rules.
 
     Args:
-        construct: makes it; it is traced.
+        construct: builds the model; it is traced.
         mesh: the devices.
-        rules: the model's own: logical name → axes of the mesh. See `port.nn.logical_axes.chosen_rules`.
-        given: others, which go before these.
-        parts: dotted path → the shape of an array that is given, and what reads a part of it; what is not among them
-            is drawn, on the devices.
+        rules: the model's rules: logical name → axes of the mesh. See `port.nn.logical_axes.chosen_rules`.
+        given: rules that override these.
+        parts: dotted path → the shape of an initial array, and a function that reads a part of it; other variables are
+            initialised on the devices.
 
     Raises:
-        UnknownChoice, UsageError: rules, or a mesh, with a name that is not known.
-        WeightsMismatch: a tensor that the mesh does not divide; one that is given in another shape.
+        UnknownChoice, UsageError: rules or a mesh with an unknown name.
+        WeightsMismatch: a tensor that the mesh does not divide evenly; an array in ``parts`` of a wrong shape.
     """
     found = {} if parts is None else parts
     with filled_later() if found else nullcontext():
@@ -57,13 +57,13 @@ def on_mesh(
         path for path, (_, variable) in variables.items() if path in found and not isinstance(variable, nnx.RngState)
     ]
     wrong = [
-        f"{path} has the shape {found[path][0]}, and {tuple(variables[path][1].shape)} in the model"
+        f"{path} has shape {found[path][0]}, but {tuple(variables[path][1].shape)} in the model"
         for path in own
         if tuple(found[path][0]) != tuple(variables[path][1].shape)
     ]
     if wrong:
         more = f"; and {len(wrong) - _TOLD} more" if len(wrong) > _TOLD else ""
-        raise WeightsMismatch(f"the weights are of another model: {'; '.join(wrong[:_TOLD])}{more}")
+        raise WeightsMismatch(f"the weights belong to another model: {'; '.join(wrong[:_TOLD])}{more}")
     arrays = {path: _placed(found[path], variables[path][1], shardings[path]) for path in own}
     rest = [path for path in variables if path not in arrays]
     if rest:
@@ -76,18 +76,19 @@ def on_mesh(
 def load_on_mesh(
     construct: Callable[[], Model], path: str | Path, mesh: Mesh, rules: Rules, given: Rules | None = None
 ) -> Model:
-    """A model on a mesh with the arrays of a weights file, of which each part is read by itself.
+    """Build a model onto a mesh from a weights file; each device reads only its shards.
 
     Args:
-        construct: makes the model; it is traced.
-        path: of a safetensors file whose names are the variables' paths, or have their kinds before these.
+        construct: builds the model; it is traced.
+        path: of a safetensors file. Its names are the variables' paths, or these with their collection in front.
         mesh: the devices.
-        rules: the model's own.
-        given: others, which go before these.
+        rules: the model's rules.
+        given: rules that override these.
 
     Raises:
-        UnknownChoice, UsageError: rules, or a mesh, with a name that is not known.
-        WeightsMismatch: variables that are not in the file, have another shape there, or are not divided by the mesh.
+        UnknownChoice, UsageError: rules or a mesh with an unknown name.
+        WeightsMismatch: variables that are missing in the file, have another shape there, or are not divided evenly by
+            the mesh.
     """
     from safetensors import safe_open
 
@@ -101,7 +102,7 @@ def load_on_mesh(
             variables = {name: one for name, one in variables.items() if name in names or not isinstance(one, Buffer)}
         if lost := [name for name in variables if name not in names]:
             raise WeightsMismatch(
-                f"{path} does not hold the weights of this model: {', '.join(lost[:_TOLD])} not in it"
+                f"{path} does not hold the weights of this model: it lacks the variables {', '.join(lost[:_TOLD])}"
             )
         slices = {name: file.get_slice(names[name]) for name in variables}
         parts = {name: (tuple(part.get_shape()), _reader(part)) for name, part in slices.items()}
@@ -109,7 +110,7 @@ def load_on_mesh(
 
 
 def whole(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[tuple[int, ...], Part]]:
-    """Arrays of this process as `on_mesh` takes them."""
+    """Wrap arrays in memory as the ``parts`` of `on_mesh`."""
     return {name: (array.shape, array.__getitem__) for name, array in arrays.items()}
 
 
@@ -123,7 +124,7 @@ def _placed(given: tuple[tuple[int, ...], Part], variable: Any, sharding: Any) -
     def read(index: Any) -> np.ndarray:
         array = np.asarray(part(index))
         same_kind = np.issubdtype(variable.dtype, np.floating) == np.issubdtype(array.dtype, np.floating)
-        # A copy: a device of this process's might share memory with the weights.
+        # A copy: on a CPU the device array might share memory with the weights.
         return np.array(array, dtype=variable.dtype if same_kind else array.dtype)
 
     return jax.make_array_from_callback(tuple(shape), sharding, read)

@@ -1,4 +1,4 @@
-"""Orthogonal weights with PyTorch's parametrizations, which Flax lacks."""
+"""PyTorch's parametrizations of orthogonal weights, which Flax lacks."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ MAPS = ("matrix_exp", "cayley", "householder")
 class Orthogonal(Parametrized):
     """torch.nn.utils.parametrizations.orthogonal: the parameter's rows or columns are orthonormal.
 
-    The original, as a tall matrix (n, k), gives Q with Qᵀ Q = 1: exp(A) or the Cayley map (1 + A/2)(1 − A/2)⁻¹ of
-    the skew matrix A that its lower triangle makes; or a product of Householder reflections by the columns below its
-    diagonal, whose signs are the diagonal's. Then Q is multiplied by ``base``. Formula:
+    The original, as a tall matrix (n, k), gives Q with Qᵀ Q = 1: exp(A) or the Cayley map (1 + A/2)(1 − A/2)⁻¹, where A
+    is the skew-symmetric matrix of its lower triangle; or a product of Householder reflections by its columns below the
+    diagonal, with the diagonal's signs. Then Q is multiplied by ``base``. Formula:
     torch.nn.utils.parametrizations.orthogonal's source.
 
     Args:
-        layer: any nnx module. What it holds is the original: set it from torch's.
-        name: where it holds the parameter, dotted.
+        layer: any nnx module. Its parameter is the original: set it to torch's original.
+        name: dotted path of the parameter in ``layer``.
         orthogonal_map: ``"matrix_exp"``, ``"cayley"`` or ``"householder"``.
-        use_trivialization: hold a ``base``; at first the unit matrix.
-        axes: the parameter's axes that are the matrix's rows and columns as torch has them; all others are a batch.
-            torch's weight (out, in) is Flax's kernel (in, out): (−1, −2).
+        use_trivialization: multiply by a ``base``, initially the identity.
+        axes: the parameter's axes that are rows and columns of torch's matrix; all others are batch axes. torch's
+            weight (out, in) is Flax's kernel (in, out): (−1, −2).
 
     Raises:
-        UsageError: an unknown map, or a parameter of one axis.
+        UsageError: an unknown map, or a parameter with fewer than two axes.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Orthogonal(Parametrized):
         if orthogonal_map not in MAPS:
             raise UnknownChoice("orthogonal map", orthogonal_map, MAPS)
         if self.original.ndim < 2:
-            raise UsageError(f"a matrix is orthogonal: {name!r} has shape {self.original.shape}")
+            raise UsageError(f"an orthogonal parameter needs two axes: {name!r} has shape {self.original.shape}")
         self.orthogonal_map = orthogonal_map
         self.axes = axes
         self.base: Any = nnx.data(None)

@@ -1,4 +1,4 @@
-"""A layer with one parameter computed from others: what torch.nn.utils.parametrizations makes of a layer."""
+"""Base class of layers with a computed parameter, as from torch.nn.utils.parametrizations."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from port.nn.frozen import Frozen
 
 
 class Parametrized(nnx.Module):
-    """Around a layer: what it holds under ``name`` is the original, and it is called with what `computed` makes of it.
+    """Wrap a layer: its parameter ``name`` is the original, and the layer is called with `computed` in its place.
 
-    flax.nnx.WeightNorm and SpectralNorm write the computed parameter over the original at every call, so that the
-    gradient's step starts from another place than torch's; here the original stays.
+    flax.nnx.WeightNorm and SpectralNorm overwrite the original with the computed parameter at every call, so that an
+    optimizer step starts from a different point than torch's; here the original is kept.
 
     Args:
         layer: any nnx module.
-        name: where it holds the parameter, dotted (``"kernel"``, ``"layer.kernel"``).
+        name: dotted path of the parameter (``"kernel"``, ``"layer.kernel"``).
 
     Raises:
         UsageError: the layer has no such parameter.
@@ -33,11 +33,11 @@ class Parametrized(nnx.Module):
 
     @property
     def original(self) -> nnx.Param[jax.Array]:
-        """The parameter that is trained."""
+        """The trained parameter."""
         return self._find(self.layer)
 
     def computed(self) -> jax.Array:
-        """The parameter that the layer is called with."""
+        """Compute the parameter that the layer is called with."""
         raise NotImplementedError
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
@@ -45,7 +45,7 @@ class Parametrized(nnx.Module):
         layer = nnx.clone(self.layer)
         self._find(layer)[...] = self.computed()
         result = layer(*inputs, **options)
-        # A layer inside may have changed its own state: running statistics, random streams.
+        # The call may have changed the layer's state: running statistics, random streams.
         nnx.update(self.layer, nnx.state(layer, nnx.Not(nnx.Any(nnx.Param, Frozen))))
         return result
 

@@ -1,4 +1,4 @@
-"""A number that is another one in each layer of a stack."""
+"""Numbers that differ between the layers of a stack."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from flax import nnx
 
 
 class PerLayer(nnx.Variable[nnx.variablelib.A]):
-    """What the layers of a stack differ by: an index, a window, a share that drops. No weight: no file holds it.
+    """A number that differs between the layers of a stack: an index, a window, a dropout rate. Not saved with weights.
 
-    In the stack it has an element a layer; under `nnx.scan` each layer reads its own. A comparison that comes out alike
-    in all layers is a bool, which a condition may ask for: ``if self.rate > 0:``.
+    In the stack it has one element for each layer; under `nnx.scan` each layer reads its own. A comparison with the
+    same result in all layers returns a bool, so that it works in a condition: ``if self.rate > 0:``.
 
     Args:
-        value: an array with an element a layer.
-        numbers: the same, as Python has them.
+        value: an array with one element for each layer.
+        numbers: the same as Python numbers.
     """
 
     numbers: tuple[float, ...]

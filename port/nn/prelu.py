@@ -1,7 +1,7 @@
 """PReLU with PyTorch's slopes and its gradient at zero.
 
-flax.nnx.PReLU learns one slope, where torch may learn one per channel; and at exactly zero its gradient is 1, where
-torch's is the slope.
+flax.nnx.PReLU learns one slope, torch optionally one per channel; and its gradient at exactly zero is 1, torch's is the
+slope.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class PReLU(nnx.Module):
     Source: torch.nn.PReLU's documentation.
 
     Args:
-        num_parameters: slopes: one, or one for each element of the last axis.
+        num_parameters: number of slopes: 1, or the length of the last axis.
         init: their initial value.
         dtype: of the result; None is the input's.
         param_dtype: of the slopes.
-        rngs: taken as every nnx layer takes it; nothing is drawn.
+        rngs: accepted as by every nnx layer; nothing is drawn.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class PReLU(nnx.Module):
         self.dtype = dtype
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        """Any shape; with several slopes, the last axis has as many elements."""
+        """Apply PReLU to any shape; several slopes need a last axis of the same length."""
         dtype = self.dtype or x.dtype
         x = x.astype(dtype)
         slope = self.negative_slope[...].astype(dtype)

@@ -1,4 +1,4 @@
-"""Where a layer's random numbers come from, as flax.nnx.Dropout has it."""
+"""Random streams of layers, with the conventions of flax.nnx.Dropout."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ Stream = nnx.Rngs | nnx.RngStream | jax.Array | None
 
 
 def own_stream(rngs: nnx.Rngs | nnx.RngStream | None, collection: str) -> Any:
-    """What a layer keeps of the ``rngs`` that it is built with: a stream of its own, or nothing."""
+    """Fork a layer's own stream off the ``rngs`` of its constructor; None without them."""
     if rngs is None:
         return nnx.data(None)
     return (rngs[collection] if isinstance(rngs, nnx.Rngs) else rngs).fork()
 
 
 def draw_key(given: Stream, own: nnx.RngStream | None, collection: str, layer: str) -> jax.Array:
-    """The key for one draw: from what the call was given, a key itself perhaps, or else from the layer's stream.
+    """Return the key for one draw: from the ``rngs`` of the call, which may be a key, or else from the layer's stream.
 
     Raises:
-        UsageError: neither is there.
+        UsageError: there is neither.
     """
     source = own if given is None else given
     if source is None:
-        raise UsageError(f"{layer} draws random numbers and has no rngs: pass them when it is built, or at the call")
+        raise UsageError(f"{layer} draws random numbers and has no rngs: pass them to the constructor, or at the call")
     if isinstance(source, jax.Array):
         return source
     return (source[collection] if isinstance(source, nnx.Rngs) else source)()

@@ -1,4 +1,4 @@
-"""What torch.nn.RNN, LSTM and GRU share: the parameters, and the loops over layers, directions and time."""
+"""Base class of RNN, LSTM and GRU: the parameters, and the loops over layers, directions and time."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from port.nn.recurrent_steps import State, Step
 
 
 class Recurrent(nnx.Module):
-    """The base of port.nn.RNN, LSTM and GRU, with torch's parameters, in torch's names and layouts.
+    """The base of port.nn.RNN, LSTM and GRU, with torch's parameters, under torch's names and in torch's layouts.
 
-    Of layer k, and with the suffix ``_reverse`` of its backward direction: weight_ih_l{k} (gates · hidden_size,
-    inputs), weight_hh_l{k} (gates · hidden_size, state), bias_ih_l{k} and bias_hh_l{k} (gates · hidden_size,), and
-    weight_hr_l{k} (proj_size, hidden_size) where there is a projection. All are drawn from U(−1/√hidden_size,
-    1/√hidden_size), as torch.nn.RNNBase.reset_parameters does.
+    Parameters of layer k (with the suffix ``_reverse`` for its backward direction): weight_ih_l{k} (gates ·
+    hidden_size, inputs), weight_hh_l{k} (gates · hidden_size, state), bias_ih_l{k} and bias_hh_l{k} (gates ·
+    hidden_size,), and weight_hr_l{k} (proj_size, hidden_size) where there is a projection. All are drawn from
+    U(−1/√hidden_size, 1/√hidden_size), as torch.nn.RNNBase.reset_parameters does.
 
     Args:
-        gates: of the recurrence: 1, 3 (GRU) or 4 (LSTM).
+        gates: of the recurrence: 1 (RNN), 3 (GRU) or 4 (LSTM).
         input_size: features of the input.
         hidden_size: features of the state.
-        num_layers: recurrences stacked on each other.
+        num_layers: number of stacked recurrences.
         bias: learn both biases.
-        batch_first: batched sequences are (N, L, features), not (L, N, features). States are not concerned.
+        batch_first: batched sequences are (N, L, features), not (L, N, features). States are not affected.
         dropout: rate of the dropout between layers; after the last there is none.
-        bidirectional: a second recurrence runs from the end to the beginning; features are the two side by side.
-        proj_size: features that an LSTM's output is projected to; 0 is no projection.
-        dtype: of the computation; None takes that of input and parameters together.
+        bidirectional: a second recurrence runs from the end to the beginning; the features of both are concatenated.
+        proj_size: features that an LSTM's output is projected to; 0 for no projection.
+        dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of the parameters.
-        rngs: draws the parameters, and the dropout where there is one.
+        rngs: for the parameters, and for the dropout if there is one.
 
     Raises:
         UsageError: no layers, a projection that is not smaller than the state, or a rate outside [0, 1].
@@ -59,7 +59,7 @@ class Recurrent(nnx.Module):
             sizes = f"input_size {input_size}, hidden_size {hidden_size} and num_layers {num_layers}"
             raise UsageError(f"{type(self).__name__} takes sizes of at least 1, got {sizes}")
         if not 0 <= proj_size < hidden_size:
-            raise UsageError(f"proj_size is from 0 to below hidden_size {hidden_size}, got {proj_size}")
+            raise UsageError(f"proj_size must be from 0 to below hidden_size {hidden_size}, got {proj_size}")
         if not 0 <= dropout <= 1:
             raise UsageError(f"dropout is a probability, got {dropout}")
         self.input_size = input_size
@@ -98,7 +98,7 @@ class Recurrent(nnx.Module):
     def _run(
         self, step: Step, x: jax.Array, initial: State | None, lengths: jax.Array | None, sizes: tuple[int, ...]
     ) -> tuple[jax.Array, State]:
-        """All layers over all of time: the last layer's outputs, and each layer's and direction's last state.
+        """Run all layers over time; return the last layer's outputs, and the last state of each layer and direction.
 
         Args:
             step: the recurrence.
@@ -118,11 +118,11 @@ class Recurrent(nnx.Module):
         x = x.astype(dtype)
         if batched and self.batch_first:
             x = x.swapaxes(0, 1)
-        batch = x.shape[1:-1]  # (N,), or () of one sequence
+        batch = x.shape[1:-1]  # (N,), or () for one sequence
         initial = self._initial(initial, batch, sizes, dtype)
         within = None if lengths is None else self._within(lengths, x.shape[0], batch)
         if within is not None:
-            x = jnp.where(within, x, 0)  # what stands in the padding, even a NaN, reaches no gradient
+            x = jnp.where(within, x, 0)  # values in the padding, even NaN, reach no gradient
 
         last: list[State] = []
         for layer in range(self.num_layers):
@@ -151,21 +151,21 @@ class Recurrent(nnx.Module):
         return tuple(part.astype(dtype) for part in initial)
 
     def _within(self, lengths: jax.Array, steps: int, batch: tuple[int, ...]) -> jax.Array:
-        """Whether a step lies within its own sequence: (L, N, 1)."""
+        """Mark the steps within each sequence: (L, N, 1)."""
         lengths = jnp.asarray(lengths)
         if lengths.shape != batch or not jnp.issubdtype(lengths.dtype, jnp.integer):
-            raise UsageError(f"lengths are integers of shape {batch}, got {lengths.dtype} of shape {lengths.shape}")
+            raise UsageError(f"lengths must be integers of shape {batch}, got {lengths.dtype} of shape {lengths.shape}")
         return (jnp.arange(steps).reshape(-1, *(1 for _ in batch)) < lengths)[..., None]
 
     def _scan(
         self, step: Step, x: jax.Array, state: State, suffix: str, within: jax.Array | None
     ) -> tuple[State, jax.Array]:
-        """One layer in one direction: x (L, N, inputs) → the last state, and the outputs (L, N, state)."""
+        """Run one layer in one direction: x (L, N, inputs) → the last state, and the outputs (L, N, state)."""
 
         def weight(name: str) -> jax.Array:
             return getattr(self, name + suffix)[...].astype(x.dtype)
 
-        # What the input gives to the gates needs no loop: one large matrix product.
+        # The input's part of the gates needs no loop: one large matrix product.
         from_inputs = x @ weight("weight_ih").T
         if self.bias:
             from_inputs = from_inputs + weight("bias_ih")
@@ -183,7 +183,7 @@ class Recurrent(nnx.Module):
                 after = (after[0] @ weight_hr, *after[1:])
             if inside is None:
                 return after, after[0]
-            # Backwards, the padding comes first: the state waits there too, until the sequence's own end.
+            # Backwards, the padding comes first: the state is kept there until the sequence's end.
             after = tuple(jnp.where(inside, new, old) for new, old in zip(after, state, strict=True))
             return after, jnp.where(inside, after[0], 0)
 

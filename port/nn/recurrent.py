@@ -1,7 +1,7 @@
 """torch.nn.RNN, LSTM and GRU: a recurrence over a whole sequence, with torch's parameters.
 
-Flax has flax.nnx.RNN and Bidirectional around a cell: one layer, one bias (none in GRUCell's hidden part), no
-projection, no dropout between layers; see port.nn.recurrent_cells for what the cells lack.
+flax.nnx.RNN and Bidirectional wrap a cell: one layer, one bias (none in GRUCell's hidden part), no projection, no
+dropout between layers; see port.nn.recurrent_cells for what the cells lack.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RNN(Recurrent):
             param_dtype=param_dtype,
             rngs=rngs,
         )
-        rnn_step(nonlinearity)  # refuses a name that is none, here and not at the first call
+        rnn_step(nonlinearity)  # raises for an unknown name here, not at the first call
         self.nonlinearity = nonlinearity
 
     def __call__(
@@ -60,18 +60,17 @@ class RNN(Recurrent):
         """Run over sequences; D is 2 if bidirectional, else 1.
 
         Args:
-            x: (L, N, input_size), (N, L, input_size) if ``batch_first``, or (L, input_size) of one sequence.
-            hx: the states to start from, (D · num_layers, N, hidden_size), without N of one sequence; else zeros.
-            lengths: how long each sequence of a padded batch is, (N,) integers from 1 to L in any order. The result
-                is that of torch's `pack_padded_sequence` and back: outputs are zero past a sequence's end, h_n is
-                its state there, and the backward direction begins there. The outputs keep their L steps, as
-                `pad_packed_sequence(total_length=L)` does.
+            x: (L, N, input_size), (N, L, input_size) if ``batch_first``, or (L, input_size) for one sequence.
+            hx: the initial states, (D · num_layers, N, hidden_size), without N for one sequence; zeros by default.
+            lengths: length of each sequence of a padded batch, (N,) integers from 1 to L in any order. The result is
+                that of torch's `pack_padded_sequence` and `pad_packed_sequence(total_length=L)`: outputs are zero past
+                a sequence's end, h_n is its state there, and the backward direction starts there.
 
         Returns:
             The last layer's outputs, shaped as x with D · hidden_size features, and h_n, shaped as hx.
 
         Raises:
-            UsageError: a shape that is none of these.
+            UsageError: a shape not listed above.
         """
         initial = None if hx is None else (hx,)
         output, (h_n,) = self._run(rnn_step(self.nonlinearity), x, initial, lengths, (self.hidden_size,))
@@ -165,9 +164,9 @@ class LSTM(Recurrent):
         *,
         lengths: jax.Array | None = None,
     ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-        """As `RNN.__call__`, with two states: (h_0, c_0) to start from, (h_n, c_n) as result.
+        """As `RNN.__call__`, with two states: initial (h_0, c_0), final (h_n, c_n).
 
-        h has proj_size features where there is a projection, and so has each direction's output; c has hidden_size.
+        With a projection, h and each direction's output have proj_size features; c has hidden_size.
         """
         sizes = (self._output_size, self.hidden_size)
         output, (h_n, c_n) = self._run(lstm_step, x, hx, lengths, sizes)

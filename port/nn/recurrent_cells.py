@@ -1,8 +1,8 @@
 """torch.nn.RNNCell, LSTMCell and GRUCell: one step of a recurrence, with torch's parameters.
 
-flax.nnx.SimpleCell, LSTMCell and OptimizedLSTMCell have one bias where torch has two. Outputs agree with the sum of
-the two, training does not: each of torch's biases gets the whole gradient, so that their sum moves twice as far a
-step. flax.nnx.GRUCell has no hidden bias, and so cannot represent torch's. Flax's cells also start from other
+flax.nnx.SimpleCell, LSTMCell and OptimizedLSTMCell have one bias where torch has two. With the sum of the two, outputs
+agree but training does not: each of torch's biases gets the whole gradient, so their sum moves twice as far in a step.
+flax.nnx.GRUCell has no hidden bias, and so cannot represent torch's. Flax's cells also have other initial
 distributions, and take (carry, input) where torch takes (input, state).
 """
 
@@ -20,10 +20,10 @@ from port.nn.recurrent_steps import State, Step, gru_step, lstm_step, rnn_step
 
 
 class Cell(nnx.Module):
-    """What the three cells share: parameters, named and laid out as torch's, and their use.
+    """Base class of the three cells, with torch's parameters, names and layouts.
 
-    weight_ih (gates · hidden_size, input_size), weight_hh (gates · hidden_size, hidden_size), bias_ih and bias_hh
-    (gates · hidden_size,). All are drawn from U(−1/√hidden_size, 1/√hidden_size), as
+    Parameters: weight_ih (gates · hidden_size, input_size), weight_hh (gates · hidden_size, hidden_size), bias_ih and
+    bias_hh (gates · hidden_size,). All are drawn from U(−1/√hidden_size, 1/√hidden_size), as
     torch.nn.RNNCellBase.reset_parameters does.
     """
 
@@ -50,7 +50,7 @@ class Cell(nnx.Module):
         self.dtype = dtype
 
     def _after(self, step: Step, x: jax.Array, state: State | None, parts: int) -> State:
-        """The state after a step: ``parts`` arrays, each of x's batch shape and hidden_size features."""
+        """Return the state after a step: ``parts`` arrays with x's batch shape and hidden_size features."""
         shape = (*x.shape[:-1], self.hidden_size)
         if x.shape[-1:] != (self.input_size,):
             raise UsageError(f"{type(self).__name__} takes (..., {self.input_size}) features, got shape {x.shape}")
@@ -77,12 +77,12 @@ class RNNCell(Cell):
         hidden_size: features of the state.
         bias: learn both biases.
         nonlinearity: "tanh" or "relu".
-        dtype: of the computation; None takes that of input and parameters together.
+        dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of the parameters.
-        rngs: draws the parameters.
+        rngs: for the parameters.
 
     Raises:
-        UnknownChoice: another nonlinearity.
+        UnknownChoice: an unknown nonlinearity.
     """
 
     def __init__(
@@ -97,14 +97,14 @@ class RNNCell(Cell):
         rngs: nnx.Rngs,
     ) -> None:
         super().__init__(1, input_size, hidden_size, bias, dtype=dtype, param_dtype=param_dtype, rngs=rngs)
-        rnn_step(nonlinearity)  # refuses a name that is none, here and not at the first call
+        rnn_step(nonlinearity)  # raises for an unknown name here, not at the first call
         self.nonlinearity = nonlinearity
 
     def __call__(self, x: jax.Array, hx: jax.Array | None = None) -> jax.Array:
-        """(N, input_size) or (input_size,), and the state (N, hidden_size) or (hidden_size,), zeros if not given.
+        """Take a step: (N, input_size) or (input_size,), and a state (N, hidden_size) or (hidden_size,), or zeros.
 
         Raises:
-            UsageError: another number of features, or a state of another shape.
+            UsageError: a wrong number of features, or a state of a wrong shape.
         """
         return self._after(rnn_step(self.nonlinearity), x, None if hx is None else (hx,), 1)[0]
 
@@ -116,9 +116,9 @@ class LSTMCell(Cell):
         input_size: features of the input.
         hidden_size: features of the state.
         bias: learn both biases.
-        dtype: of the computation; None takes that of input and parameters together.
+        dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of the parameters.
-        rngs: draws the parameters.
+        rngs: for the parameters.
     """
 
     def __init__(
@@ -134,10 +134,10 @@ class LSTMCell(Cell):
         super().__init__(4, input_size, hidden_size, bias, dtype=dtype, param_dtype=param_dtype, rngs=rngs)
 
     def __call__(self, x: jax.Array, hx: tuple[jax.Array, jax.Array] | None = None) -> tuple[jax.Array, jax.Array]:
-        """(N, input_size) or (input_size,), and (h, c), each (N, hidden_size) or (hidden_size,); zeros if not given.
+        """Take a step: (N, input_size) or (input_size,), and (h, c), both (N, hidden_size) or (hidden_size,), or zeros.
 
         Raises:
-            UsageError: another number of features, or a state of another shape.
+            UsageError: a wrong number of features, or a state of a wrong shape.
         """
         h, c = self._after(lstm_step, x, hx, 2)
         return h, c
@@ -150,9 +150,9 @@ class GRUCell(Cell):
         input_size: features of the input.
         hidden_size: features of the state.
         bias: learn both biases.
-        dtype: of the computation; None takes that of input and parameters together.
+        dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of the parameters.
-        rngs: draws the parameters.
+        rngs: for the parameters.
     """
 
     def __init__(
@@ -168,9 +168,9 @@ class GRUCell(Cell):
         super().__init__(3, input_size, hidden_size, bias, dtype=dtype, param_dtype=param_dtype, rngs=rngs)
 
     def __call__(self, x: jax.Array, hx: jax.Array | None = None) -> jax.Array:
-        """(N, input_size) or (input_size,), and the state (N, hidden_size) or (hidden_size,), zeros if not given.
+        """Take a step: (N, input_size) or (input_size,), and a state (N, hidden_size) or (hidden_size,), or zeros.
 
         Raises:
-            UsageError: another number of features, or a state of another shape.
+            UsageError: a wrong number of features, or a state of a wrong shape.
         """
         return self._after(gru_step, x, None if hx is None else (hx,), 1)[0]

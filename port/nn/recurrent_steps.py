@@ -1,7 +1,7 @@
-"""One step in time of torch's recurrences, from what the input and the hidden state each give to the gates.
+"""One time step of torch's recurrences, from the input's and the hidden state's part of the gates.
 
 Every step takes ``from_input`` = W_ih x + b_ih and ``from_hidden`` = W_hh h + b_hh, both of shape (..., gates ·
-hidden_size), and the state before, a tuple of arrays (..., hidden_size); it gives the state after, the output first.
+hidden_size), and the previous state, a tuple of arrays (..., hidden_size); it returns the next state, the output first.
 Formulas: the documentation of torch.nn.RNNCell, LSTMCell and GRUCell.
 """
 
@@ -47,7 +47,7 @@ def lstm_step(from_input: jax.Array, from_hidden: jax.Array, state: State) -> St
 def gru_step(from_input: jax.Array, from_hidden: jax.Array, state: State) -> State:
     """h' = (1 − z) n + z h; the gates in the order r, z, n, and n = tanh(from_input + r · from_hidden).
 
-    The reset gate r multiplies the hidden bias too, so that the two biases of n cannot be summed into one.
+    The reset gate r multiplies the hidden bias too, so the two biases of n cannot be summed into one.
     """
     (h,) = state
     input_r, input_z, input_n = jnp.split(from_input, 3, axis=-1)

@@ -13,15 +13,15 @@ from port.nn.random_stream import Stream, draw_key, own_stream
 class RReLU(nnx.Module):
     """torch.nn.RReLU: x where x > 0, else slope · x; any shape in, the same out.
 
-    In training each element has a slope of its own, uniform in [lower, upper): JAX's draw, not torch's. In evaluation
-    the slope is their mean. Source: torch.nn.RReLU's documentation.
+    In training each element gets its own slope, uniform in [lower, upper): JAX's draw, not torch's. In evaluation the
+    slope is the mean of the two. Source: torch.nn.RReLU's documentation.
 
     Args:
-        lower: the least slope.
-        upper: the largest.
+        lower: the smallest slope.
+        upper: the largest slope.
         deterministic: evaluation mode; set by ``model.eval()`` and ``model.train()``.
         rng_collection: the stream's name.
-        rngs: where the slopes come from; or given at the call.
+        rngs: source of the slopes; may be passed at the call instead.
 
     Raises:
         UsageError: lower above upper; at the call in training, no rngs.
@@ -45,7 +45,7 @@ class RReLU(nnx.Module):
         self.rngs = own_stream(rngs, rng_collection)
 
     def __call__(self, input: jax.Array, *, deterministic: bool | None = None, rngs: Stream = None) -> jax.Array:
-        """``rngs`` may also be a key; what is given here goes before what the layer was built with."""
+        """Apply RReLU. ``rngs`` may also be a key; arguments here override those of the constructor."""
         if self.deterministic if deterministic is None else deterministic:
             return leaky_relu(input, (self.lower + self.upper) / 2)
         key = draw_key(rngs, self.rngs, self.rng_collection, type(self).__name__)

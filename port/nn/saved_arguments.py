@@ -1,4 +1,4 @@
-"""The arguments of a written model's constructor, as its weights file says them: JSON in the file's metadata."""
+"""Constructor arguments of a generated model, kept as JSON in the metadata of its weights file."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import Any
 from port.errors import BrokenWeights, WeightsMismatch
 
 ARGUMENTS = "port.arguments"
-"""The name of them in the file's metadata."""
+"""Their key in the file's metadata."""
 _COMMON = ("dtype", "param_dtype", "rngs")
 
 
 def saved_arguments(path: str | Path, made: type, options: dict[str, Any], /, **own: Any) -> dict[str, Any]:
-    """What a model is constructed with to hold the weights of a file.
+    """Return the constructor arguments of the model whose weights a file holds.
 
     Args:
-        path: of a safetensors file. What it says goes before ``own``; one that says nothing leaves that as it is.
-        made: the class; the file's arguments are those of its constructor.
-        options: that go before both.
-        own: arguments of the model that the source was written for.
+        path: of a safetensors file. Its arguments override ``own``; a file may have none.
+        made: the class to construct.
+        options: arguments that override both.
+        **own: arguments of the model that the source was generated from.
 
     Raises:
-        BrokenWeights: what the file says cannot be read.
-        WeightsMismatch: it names arguments, or a configuration's fields, that the class does not take.
+        BrokenWeights: the file's arguments cannot be read.
+        WeightsMismatch: the file has arguments, or fields of a configuration, that the class does not take.
     """
     from safetensors import safe_open
 
@@ -38,8 +38,8 @@ def saved_arguments(path: str | Path, made: type, options: dict[str, Any], /, **
     except ValueError as error:
         raise BrokenWeights(f"{path}: the constructor's arguments in its metadata are not JSON: {error}") from error
     if not isinstance(told, dict):
-        raise BrokenWeights(f"{path}: the constructor's arguments in its metadata are no names with values")
-    # nnx's classes themselves take anything: what counts is their __init__.
+        raise BrokenWeights(f"{path}: the constructor's arguments in its metadata are not a JSON object")
+    # The signature of an nnx class accepts anything: ask its __init__.
     parameters = dict(inspect.signature(made.__init__).parameters)  # type: ignore[misc]
     del parameters["self"]
     if not any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
@@ -49,7 +49,7 @@ def saved_arguments(path: str | Path, made: type, options: dict[str, Any], /, **
 
 
 def _like(path: str | Path, own: Any, told: Any) -> Any:
-    """What a file says of an argument, in the form that the source has it in: a configuration, a tuple."""
+    """Convert a file's argument to the type of the source's own: a configuration, a tuple."""
     if is_dataclass(own) and not isinstance(own, type) and isinstance(told, dict):
         _check_known(path, told, [each.name for each in fields(own)], type(own).__name__)
         return replace(own, **{name: _like(path, getattr(own, name), value) for name, value in told.items()})
@@ -61,5 +61,5 @@ def _check_known(path: str | Path, told: Iterable[str], known: Iterable[str], wh
         takes = ", ".join(name for name in known if name not in _COMMON)
         raise WeightsMismatch(
             f"{path} holds the weights of a model with {', '.join(unknown)}, which {what} of this source does not "
-            f"take; it takes {takes}. Load the file into the source that it was made for"
+            f"take; it takes {takes}. Load the file into the source that it was saved for"
         )

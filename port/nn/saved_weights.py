@@ -1,4 +1,4 @@
-"""A model filled with the arrays of a weights file."""
+"""Loading a weights file into a model."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from port.nn.buffer import Buffer
 from port.nn.per_layer import PerLayer
 
 _TOLD = 5
-"""Variables that a message names."""
+"""The most variables that a message lists."""
 
 
 def load_weights(model: nnx.Module, path: str | Path) -> None:
-    """Fill all variables of a model but its random streams, and the numbers that its layers differ by.
+    """Load all variables of a model, except random streams and `PerLayer` numbers.
 
     Args:
-        model: stays as it is if something does not fit.
-        path: of a safetensors file. Its names are the variables' paths, ``blocks.0.norm.scale``; or their kinds stand
-            before these, as ``port convert`` writes them, ``params.blocks.0.norm.scale``: then a buffer that is not
-            in the file, for no state dict of PyTorch's holds it, is the one that the model starts with.
+        model: changed in place; unchanged if something does not match.
+        path: of a safetensors file. Its names are the variables' paths, ``blocks.0.norm.scale``, or these with their
+            collection in front, as ``port convert`` writes them, ``params.blocks.0.norm.scale``. In the second case a
+            buffer may be missing, as PyTorch's state dicts leave some out; it then keeps its initial value.
 
     Raises:
-        WeightsMismatch: variables that are not in the file, or have another shape there.
+        WeightsMismatch: variables that are missing in the file, or have another shape there.
     """
     from safetensors.numpy import load_file
 
@@ -39,9 +39,9 @@ def load_weights(model: nnx.Module, path: str | Path) -> None:
     wrong = []
     for name, (_, variable) in variables.items():
         if name not in arrays:
-            wrong.append(f"{name} is not in it")
+            wrong.append(f"{name} is missing")
         elif arrays[name].shape != variable.shape:
-            wrong.append(f"{name} has the shape {arrays[name].shape} in it, and {variable.shape} in the model")
+            wrong.append(f"{name} has shape {arrays[name].shape} in it, but {variable.shape} in the model")
     if wrong:
         more = f"; and {len(wrong) - _TOLD} more" if len(wrong) > _TOLD else ""
         raise WeightsMismatch(

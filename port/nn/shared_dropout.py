@@ -1,7 +1,7 @@
-"""Dropout with masks from a step's key, a draw's number and the batch's rows: those of torch's `port.shared_dropout`.
+"""Dropout masks drawn from a step's key, a draw's number and the batch's rows, as in torch under `port.shared_dropout`.
 
-A replica, or a microbatch, has some rows of a whole batch. Were each to draw masks of its own, they would drop other
-elements than one device with the whole batch does, and the runs could not be compared.
+A replica, or a microbatch, holds some rows of a whole batch. If each drew its own masks, they would drop other elements
+than one device with the whole batch, and the runs could not be compared.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from port.errors import UsageError
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class DropoutMasks:
-    """Where a step's dropout masks come from. A pytree, so that it passes through jit, pmap, shard_map and scan.
+    """The source of a step's dropout masks. A pytree, so that it passes through jit, pmap, shard_map and scan.
 
     Attributes:
-        key: the step's key, ``fold_in(key(seed), step)``; that of ``port.dropout_key(seed, step)``.
-        rows: (n,), integers: the positions that this batch's samples have in the whole batch. They are not checked,
-            as they may be traced. None: this batch is the whole.
-        batch_size: samples in the whole batch, static; given with ``rows``, and only then.
+        key: the step's key, ``fold_in(key(seed), step)``, as from ``port.dropout_key(seed, step)``.
+        rows: (n,) integers, the positions of this batch's samples in the whole batch. Not checked, as they may be
+            traced. None if this batch is the whole.
+        batch_size: number of samples in the whole batch, static; required with ``rows``, and only then.
     """
 
     key: jax.Array
@@ -33,7 +33,7 @@ class DropoutMasks:
 
 
 class SharedDropout(nnx.Dropout):
-    """flax.nnx.Dropout, built in the same way, whose call takes the step's masks and the draw's number.
+    """flax.nnx.Dropout whose call takes the step's masks and the number of the draw.
 
     Its twin is a torch.nn.Dropout within ``port.shared_dropout(model, key, rows=rows, batch_size=batch_size)``.
     """
@@ -45,7 +45,7 @@ class SharedDropout(nnx.Dropout):
         the whole batch and its rows are taken. ``draw`` counts the step's draws from 0, in the order of the calls.
 
         Raises:
-            UsageError: of rows and batch size only one is given; ``x`` does not have one sample a row.
+            UsageError: only one of rows and batch_size is set; ``x`` does not have one sample for each row.
         """
         key = jax.random.fold_in(masks.key, draw)
         is_whole = masks.rows is None and masks.batch_size is None
@@ -55,7 +55,7 @@ class SharedDropout(nnx.Dropout):
 
 
 def rows_dropped(dropout: nnx.Dropout, x: jax.Array, key: jax.Array, masks: DropoutMasks) -> jax.Array:
-    """What a dropout makes of some rows of a batch, by the mask that ``key`` gives the whole batch.
+    """Apply dropout to some rows of a batch, with the mask that ``key`` draws for the whole batch.
 
     Raises:
         UsageError: as `SharedDropout`.

@@ -1,7 +1,7 @@
 """Spectral normalisation with PyTorch's semantics.
 
-flax.nnx.SpectralNorm overwrites the kernel with the normalised one, normalises every parameter of two axes or more
-by its last, keeps only u, and iterates in evaluation too.
+flax.nnx.SpectralNorm overwrites the kernel with the normalised one, normalises every parameter with two or more axes,
+along the last, stores only u, and iterates in evaluation too.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from port.nn.parametrized import Parametrized
 class SpectralNorm(Parametrized):
     """torch.nn.utils.parametrizations.spectral_norm: the parameter divided by its largest singular value.
 
-    The parameter as a matrix W has ``axis`` for its rows and all else for its columns; σ = uᵀ W v, with u and v from
-    a power iteration that goes on in training by ``n_power_iterations`` a call, and has no gradient. Formula:
+    The parameter is a matrix W with ``axis`` as rows and all other axes as columns; σ = uᵀ W v, with u and v from a
+    power iteration without gradient, which takes ``n_power_iterations`` steps at each call in training. Formula:
     torch.nn.utils.parametrizations.spectral_norm's source (https://arxiv.org/abs/1802.05957).
 
     Args:
         layer: any nnx module.
-        name: where it holds the parameter, dotted.
-        axis: the rows; torch's ``dim=0`` of a linear layer's or a convolution's weight is −1, the last, of the kernel.
-        n_power_iterations: a call.
-        eps: the least length that u and v are divided by.
-        v_first: take v ← Wᵀ u before u ← W v, as the older torch.nn.utils.spectral_norm does; it starts from random
-            vectors, where the newer starts with 15 iterations done.
+        name: dotted path of the parameter in ``layer``.
+        axis: of the rows; torch's ``dim=0`` of a linear layer's or convolution's weight is −1, the last, of the kernel.
+        n_power_iterations: steps at each call.
+        eps: lower bound of the norms that u and v are divided by.
+        v_first: compute v ← Wᵀ u before u ← W v, as the older torch.nn.utils.spectral_norm does; it starts from random
+            vectors, the newer one runs 15 iterations first.
         use_running_average: evaluation mode; set by ``model.eval()`` and ``model.train()``.
         rngs: for the initial u and v.
 
     Raises:
-        UsageError: a parameter of one axis.
+        UsageError: a parameter with fewer than two axes.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class SpectralNorm(Parametrized):
         self.v_first = v_first
         self.use_running_average = use_running_average
         if self.original.ndim < 2:
-            raise UsageError(f"spectral norm is a matrix's: {name!r} has shape {self.original.shape}")
+            raise UsageError(f"spectral norm needs a parameter with two axes: {name!r} has shape {self.original.shape}")
         matrix = self._matrix()
         u, v = (self._normalised(jax.random.normal(rngs.params(), (length,), matrix.dtype)) for length in matrix.shape)
         self.u, self.v = nnx.BatchStat(u), nnx.BatchStat(v)

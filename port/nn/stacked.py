@@ -1,4 +1,4 @@
-"""Equal layers as one, whose arrays have a first axis that counts the layers: what `nnx.scan` goes through."""
+"""Stacking layers of equal structure along a new first axis, for `nnx.scan`."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ from port.nn.per_layer import PerLayer
 Layer = TypeVar("Layer", bound=nnx.Module)
 Path = tuple[Any, ...]
 LAYERS = "layers"
-"""The logical name of the axis that counts the layers."""
+"""The logical name of the layer axis."""
 _TOLD = 4
-"""Layers whose values a message tells."""
+"""The most layers whose values a message lists."""
 
 
 def stacked(layers: Iterable[Layer] | nnx.Sequential) -> Layer:
-    """Layers of one structure as one layer, each array with an axis more: its first counts the layers.
+    """Stack layers of equal structure into one layer, whose arrays have a new first axis over the layers.
 
-    Numbers that they differ by become `PerLayer`. A random stream that they share becomes one for each of them.
+    Numbers in which they differ become `PerLayer`. A random stream that they share is split into one for each.
 
     Args:
-        layers: a list of them, an `nnx.List` or an `nnx.Sequential`; one or more.
+        layers: one or more, in a list, an `nnx.List` or an `nnx.Sequential`.
 
     Returns:
-        of their class. It is called under ``nnx.scan(in_axes=(0, nnx.Carry), out_axes=nnx.Carry)``.
+        A layer of their class, to be called under ``nnx.scan(in_axes=(0, nnx.Carry), out_axes=nnx.Carry)``.
 
     Raises:
-        UsageError: no layers, some that share a variable, or differ by more than numbers; says where and by what.
+        UsageError: no layers, layers that share a variable, or that differ in more than numbers; the message says
+            where.
     """
     given = _list_of(layers)
     if not given:
-        raise UsageError("a stack needs a layer: there is none, and nothing says what one would be")
+        raise UsageError("a stack needs at least one layer, got none")
     parts = [dict(_parts(layer)) for layer in given]
     numbers = _numbers(parts)
     states = [dict(nnx.to_flat_state(nnx.split(layer)[1])) for layer in given]
@@ -57,7 +58,7 @@ def stacked(layers: Iterable[Layer] | nnx.Sequential) -> Layer:
     for place, values in numbers.items():
         holder = _at(stack, place[:-1])
         if isinstance(holder, nnx.Dropout | Dropping) and {0, 1} & {*values}:
-            raise _differ(f"{_said(place)} is {_listed(map(repr, values))}, and what drops nothing draws nothing")
+            raise _differ(f"{_said(place)} is {_listed(map(repr, values))}, and a dropout of rate 0 or 1 draws nothing")
         own: PerLayer[Any] = PerLayer(jnp.asarray(values, _dtype(values, given[0])), numbers=tuple(values))
         setattr(holder, place[-1], nnx.data(own))
         if isinstance(holder, nnx.Dropout):
@@ -66,7 +67,7 @@ def stacked(layers: Iterable[Layer] | nnx.Sequential) -> Layer:
 
 
 def _with_layers(variable: Any, array: Any) -> Any:
-    """A variable of a stack, whose first axis has a name where the others have some."""
+    """Replace a variable's array by the stack's; name its first axis if the others have names."""
     names = variable.get_metadata("out_sharding", None)
     return variable.replace(array, **({"out_sharding": (LAYERS, *names)} if names else {}))
 
@@ -74,15 +75,15 @@ def _with_layers(variable: Any, array: Any) -> Any:
 def partly_stacked(
     layers: Iterable[nnx.Module] | nnx.Sequential, *, before: int = 0, after: int = 0
 ) -> nnx.List[nnx.Module]:
-    """A list of layers of which a run is one stack, as `stacked` makes it; the others stay as they are.
+    """Stack a run of consecutive layers with `stacked`, and keep the others: a list with the stack in the middle.
 
     Args:
-        layers: a list of them, an `nnx.List` or an `nnx.Sequential`.
-        before: how many stand before the run.
-        after: how many stand behind it.
+        layers: a list, an `nnx.List` or an `nnx.Sequential`.
+        before: number of layers before the run.
+        after: number of layers after it.
 
     Raises:
-        UsageError: no layers in the run, or some that cannot be a stack.
+        UsageError: no layers in the run, or layers that cannot be stacked.
     """
     given = _list_of(layers)
     end = len(given) - after
@@ -94,11 +95,11 @@ def _list_of(layers: Iterable[Any] | nnx.Sequential) -> list[Any]:
 
 
 def _parts(part: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """All that a layer is made of, by paths: modules, variables, and what is no array."""
+    """Yield all parts of a layer with their paths: modules, variables and plain values."""
     yield path, part
     match part:
         case nnx.Variable():
-            return  # what else it knows is of its kind
+            return  # its metadata is compared with its type
         case nnx.Pytree():
             own = vars(part).items()
             inside: dict[Any, Any] = {name: value for name, value in own if not name.startswith("_pytree__")}
@@ -113,10 +114,10 @@ def _parts(part: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def _numbers(parts: Sequence[Mapping[Path, Any]]) -> dict[Path, list[Any]]:
-    """The numbers that layers differ by.
+    """Return the numbers in which layers differ.
 
     Raises:
-        UsageError: they differ by something else.
+        UsageError: they differ in something else.
     """
     found: dict[Path, list[Any]] = {}
     first = parts[0]
@@ -124,7 +125,7 @@ def _numbers(parts: Sequence[Mapping[Path, Any]]) -> dict[Path, list[Any]]:
         if lost := first.keys() ^ other.keys():
             path = min(lost, key=str)
             lacks = number if path in first else 0
-            raise _differ(f"layer {lacks} has no {_said(path)}, and layer {number - lacks} has")
+            raise _differ(f"layer {lacks} has no {_said(path)}, but layer {number - lacks} has")
     for path, one in first.items():
         values = [each[path] for each in parts]
         if isinstance(one, nnx.Variable):
@@ -147,17 +148,17 @@ def _check_variables(path: Path, variables: Sequence[Any]) -> None:
         raise _differ(f"{_said(path)} is {_listed(kinds)}")
     numbers = {variable.numbers for variable in variables if isinstance(variable, PerLayer)}
     if len(numbers) > 1:
-        raise _differ(f"{_said(path)} is {_listed(map(repr, sorted(numbers)))} in stacks of theirs")
+        raise _differ(f"{_said(path)} is {_listed(map(repr, sorted(numbers)))} in inner stacks")
     is_shared = len({id(variable) for variable in variables}) < len(variables)
     if is_shared and not isinstance(variables[0], nnx.RngState):
         raise UsageError(
-            "a stack has each variable once a layer, and these layers share one: "
-            f"{_said(path)} is one of several layers'"
+            "each layer of a stack has its own variables, but these layers share one: "
+            f"{_said(path)} belongs to several layers"
         )
 
 
 def _own_streams(parts: Sequence[Mapping[Path, Any]]) -> dict[Path, Any]:
-    """The state of random streams that layers share, with a key for each layer."""
+    """Return the split state of random streams that layers share, with a key for each layer."""
     found: dict[Path, Any] = {}
     for path, stream in parts[0].items():
         if not isinstance(stream, nnx.RngStream):
@@ -170,7 +171,7 @@ def _own_streams(parts: Sequence[Mapping[Path, Any]]) -> dict[Path, Any]:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether two constants do the same; functions are, whose code and whose enclosed values are."""
+    """Return whether two constants are equivalent; functions are if their code and closures are."""
     match one, other:
         case partial(), partial():
             return _alike(one.func, other.func) and _all_alike((one.args, one.keywords), (other.args, other.keywords))
@@ -191,7 +192,7 @@ def _all_alike(one: Any, other: Any) -> bool:
 
 
 def _dtype(values: Sequence[Any], layer: nnx.Module) -> Any:
-    """That of numbers among a layer's arrays: strong, it must not be wider than what the layer computes in."""
+    """Return a dtype for numbers in a stack: it is strong, so it must not be wider than the layer's computation."""
     if all(type(value) is int for value in values):
         return int
     parts = [part for _, part in _parts(layer)]
@@ -202,14 +203,14 @@ def _dtype(values: Sequence[Any], layer: nnx.Module) -> Any:
 
 
 def _layer_dropout(dropout: nnx.Dropout) -> LayerDropout:
-    """The same dropout, which reads its own rate in each layer."""
+    """Convert a dropout to one that reads its rate for each layer."""
     made = nnx.clone(dropout)
     made.__class__ = LayerDropout
     return cast("LayerDropout", made)
 
 
 def _set(node: Any, path: Path, part: Any) -> None:
-    """Put another part in the place of one."""
+    """Replace the part at a path."""
     holder, name = _at(node, path[:-1]), path[-1]
     if isinstance(holder, nnx.List) and str(name).isdigit():
         holder[int(name)] = part
@@ -242,4 +243,4 @@ def _listed(values: Iterable[str]) -> str:
 
 
 def _differ(what: str) -> UsageError:
-    return UsageError(f"layers are stacked that differ by numbers alone, and these differ by more: {what}")
+    return UsageError(f"stacked layers may differ only in numbers, but these differ in more: {what}")

@@ -1,4 +1,4 @@
-"""Stochastic depth, torchvision's: a residual branch's whole output drops, a sample's or the batch's."""
+"""torchvision's stochastic depth: drops a residual branch's whole output, for each sample or for the batch."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _MODES = ("row", "batch")
 class StochasticDepth(Dropping):
     """torchvision.ops.StochasticDepth; any shape in, (N, …), the same out.
 
-    Evaluation leaves the input alone. In training what is kept is divided by 1 − rate; the mask is JAX's own, not
-    torch's.
+    Evaluation returns the input unchanged. In training, kept samples are divided by 1 − rate; the mask is JAX's own,
+    not torch's.
 
     Source: Huang and others, "Deep Networks with Stochastic Depth", 2016.
 
     Args:
-        rate: the share that is dropped.
-        mode: ``"row"``: of the batch's samples each drops or stays; ``"batch"``: all of them together.
+        rate: the probability of dropping.
+        mode: ``"row"`` drops each sample independently, ``"batch"`` all of them together.
         deterministic: evaluation mode; set by ``model.eval()`` and ``model.train()``.
         rng_collection: the stream's name.
-        rngs: where the masks come from; or given at the call.
+        rngs: source of the masks; may be passed at the call instead.
 
     Raises:
-        UsageError: a rate outside [0, 1], another mode; at the call in training, no rngs.
+        UsageError: a rate outside [0, 1], an unknown mode; at the call in training, no rngs.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class StochasticDepth(Dropping):
         rngs: nnx.Rngs | nnx.RngStream | None = None,
     ) -> None:
         if mode not in _MODES:
-            raise UsageError(f"the mode is one of {', '.join(_MODES)}, got {mode!r}")
+            raise UsageError(f"mode must be one of {', '.join(_MODES)}, got {mode!r}")
         super().__init__(rate, deterministic=deterministic, rng_collection=rng_collection, rngs=rngs)
         self.mode = mode
 

@@ -1,4 +1,4 @@
-"""The fixed tables that a new model starts with, kept whole in a file beside its source."""
+"""Fixed initial tables of a new model, stored in a file next to its source."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from port.nn.unknown_start import missing
 
 
 class Tables:
-    """Arrays by name, read once, when the first is asked for.
+    """Named arrays, read from a file at the first access.
 
     Args:
         path: of a safetensors file.
@@ -25,11 +25,11 @@ class Tables:
         self.arrays: Mapping[str, np.ndarray] | None = None
 
     def array(self, name: str, shape: Sequence[int], dtype: Any) -> jax.Array:
-        """A table.
+        """Return a table.
 
         Raises:
-            NoInitialValue: the file is not there, or has no such table of this shape; not where a model is only
-                traced, or filled later.
+            NoInitialValue: the file is missing, or has no such table of this shape; not raised under `nnx.eval_shape`,
+                nor within `filled_later`.
         """
         if self.arrays is None and self.path.is_file():
             from safetensors.numpy import load_file
@@ -37,17 +37,17 @@ class Tables:
             self.arrays = load_file(self.path)
         found = (self.arrays or {}).get(name)
         if found is None or found.shape != tuple(shape):
-            why = "is not there" if self.arrays is None else f"has no {name} of shape {tuple(shape)}"
+            why = "is missing" if self.arrays is None else f"has no {name} of shape {tuple(shape)}"
             return missing(
-                f"A new model starts with the table {name}, and {self.path} {why}: put the file beside the source that "
-                "it was written with, or load weights",
+                f"A new model starts with the table {name}, but {self.path} {why}: put the file that was written with "
+                "the source next to it, or load weights",
                 shape,
                 dtype,
             )
         return jnp.asarray(found, dtype)
 
     def initializer(self, name: str) -> jax.nn.initializers.Initializer:
-        """A table as an initializer."""
+        """Return an initializer that reads a table."""
 
         def initialize(
             key: jax.Array, shape: Sequence[int], dtype: Any = jnp.float32, out_sharding: Any = None

@@ -1,4 +1,4 @@
-"""What an attention layer has made of the tokens so far: their keys, or their values."""
+"""Cache of an attention layer's keys or values of the tokens so far."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from flax import nnx
 
 
 class TokenCache(nnx.Module):
-    """Room for tokens: some are written where they stand, and all places are given.
+    """A buffer for tokens: a call writes some at a position and returns all places.
 
-    A place that no token was written to is 0; the layer's mask hides it. A new cache keeps nothing, so that each call
-    finds it empty: `hold` makes it keep what comes.
+    Places without a token are 0, and hidden by the layer's mask. A new cache keeps nothing between calls, until `hold`
+    is called.
     """
 
     def __init__(self, *, dtype: Any = None, param_dtype: Any = None, rngs: Any = None) -> None:
@@ -21,30 +21,30 @@ class TokenCache(nnx.Module):
         self.tokens: nnx.Cache[jax.Array] | None = nnx.data(None)
 
     def hold(self, tokens: jax.Array | None = None) -> None:
-        """Keep what comes from now on, behind what is given.
+        """Start to keep tokens between calls.
 
         Args:
-            tokens: what `held` of a cache like this one was; by default it is empty.
+            tokens: the `held` array of an equal cache, to continue from; empty by default.
         """
         self.is_held = True
         self.tokens = nnx.data(None if tokens is None else nnx.Cache(tokens))
 
     @property
     def held(self) -> jax.Array:
-        """Its array, behind a call."""
+        """The array after a call."""
         assert self.tokens is not None, "a cache holds what a call has written, after hold()"
         return self.tokens[...]
 
     def __call__(self, tokens: jax.Array, position: jax.Array | int, places: jax.Array) -> jax.Array:
-        """Write tokens, and give all places.
+        """Write tokens, and return all places.
 
         Args:
             tokens: (…, tokens, features).
-            position: of the first of these tokens; the others follow it.
-            places: (places,), one for each token that there is room for.
+            position: of the first of these tokens.
+            places: (places,); its length is the number of tokens that fit.
 
         Returns:
-            (…, places, features). Tokens that there is no room for are left out.
+            (…, places, features). Tokens that do not fit are dropped.
         """
         *before, _, features = tokens.shape
         room = len(places)

@@ -1,4 +1,4 @@
-"""Arrays of which only the rows of some tokens are there, and what operations of JAX's do to them."""
+"""Arrays reduced to the rows of some tokens, and the rules of JAX primitives for them."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ REDUCTIONS = frozenset((
 
 @dataclass(frozen=True)
 class Rows:
-    """An array that depends on tokens, of which it has the rows of those that are read.
+    """An array that depends on tokens, reduced to the rows of the new tokens.
 
     Attributes:
-        array: itself.
-        tokens: its axis of these tokens; None where it is of the last alone.
-        others: its axis of all tokens, that each of these may see; None without.
+        array: the rows.
+        tokens: the axis of the new tokens; None if only the last token's row is left.
+        others: the axis of all tokens that each new one may attend to; None without.
     """
 
     array: jax.Array
@@ -45,11 +45,11 @@ class Rows:
 
 
 class Read(Protocol):
-    """What is read of a text.
+    """The new tokens of a text.
 
     Attributes:
-        traced: what the model computes of a whole text.
-        tokens: how many tokens are read.
+        traced: the trace of the model on a whole text.
+        tokens: number of new tokens.
         position: of the first of them.
     """
 
@@ -59,28 +59,28 @@ class Read(Protocol):
 
 
 def array_of(one: Any) -> Any:
-    """What an operation takes."""
+    """Unwrap `Rows`."""
     return one.array if isinstance(one, Rows) else one
 
 
 def refused(equation: Equation, why: str = "over the tokens") -> UsageError:
-    """The error of an operation that tokens cannot be read one by one in."""
+    """Build the error for an operation that does not work on the rows of single tokens."""
     shapes = ", ".join(str(list(atom.aval.shape)) for atom in equation.inputs)
     return UsageError(
-        f"{equation.primitive.name} of {shapes} {why}: tokens are read one by one where they meet in products of "
-        "matrices alone, as attention's queries, keys and values do"
+        f"{equation.primitive.name} of {shapes} {why}: incremental decoding needs tokens to mix only in matrix "
+        "products, as attention's queries, keys and values do"
     )
 
 
 def rows_of(read: Read, table: Any, axis: int) -> Any:
-    """Of what does not depend on tokens, the rows of those that are read."""
+    """Select the rows of the new tokens from an array that does not depend on tokens."""
     if jnp.ndim(table) <= axis or table.shape[axis] != read.traced.length:
         return table
     return jax.lax.dynamic_slice_in_dim(table, read.position, read.tokens, axis)
 
 
 def reshaped(before: tuple[int, ...], after: tuple[int, ...], axis: int) -> int | None:
-    """Where an axis is behind a reshape; None where it is split or joined."""
+    """Return an axis's position after a reshape; None if it is split or joined."""
     for place, size in enumerate(after):
         if size == before[axis] and prod(after[:place]) == prod(before[:axis]):
             return place
@@ -88,11 +88,11 @@ def reshaped(before: tuple[int, ...], after: tuple[int, ...], axis: int) -> int 
 
 
 def elementwise(read: Read, equation: Equation, *given: Any) -> Rows:
-    """An operation of each number by itself."""
+    """Apply an elementwise primitive."""
     rows = [one for one in given if isinstance(one, Rows)]
     tokens, others = ({getattr(one, name) for one in rows} - {None} for name in ("tokens", "others"))
     if len(tokens) > 1 or len(others) > 1 or tokens & others:
-        raise refused(equation, "of which one is turned round")
+        raise refused(equation, "with transposed operands")
     axis, seen = next(iter(tokens), None), next(iter(others), None)
     arrays = [one if axis is None or jnp.ndim(one) == 0 else rows_of(read, one, axis) for one in map(array_of, given)]
     return Rows(equation.of(arrays)[0], axis, seen)
@@ -151,11 +151,11 @@ def _slice(read: Read, equation: Equation, rows: Rows) -> Rows:
     if (starts[axis], limits[axis], steps[axis]) == (0, length, 1):
         limits[axis] = read.tokens
         return _moved(equation, rows, lambda axis: axis, limit_indices=tuple(limits))
-    if (starts[axis], limits[axis]) == (length - 1, length):  # the last of the text
+    if (starts[axis], limits[axis]) == (length - 1, length):  # the last token
         starts[axis], limits[axis] = read.tokens - 1, read.tokens
         last = equation.of([rows.array], start_indices=tuple(starts), limit_indices=tuple(limits))
         return Rows(last[0], None)
-    raise refused(equation, "which takes some of the tokens, and not the last")
+    raise refused(equation, "which selects tokens other than the last")
 
 
 def _split(read: Read, equation: Equation, rows: Rows) -> list[Rows]:
@@ -173,7 +173,7 @@ def _unstack(read: Read, equation: Equation, rows: Rows) -> list[Rows]:
 
 
 def _along(read: Read, equation: Equation, rows: Rows) -> list[Rows]:
-    """What keeps all axes, and works along some of them."""
+    """Apply a primitive that works along some axes and keeps all."""
     last = len(equation.inputs[0].aval.shape) - 1
     said = [equation.params[name] for name in ("axis", "dimension", "dimensions") if name in equation.params]
     axes = [last] if not said else said[0] if isinstance(said[0], tuple) else said
@@ -189,7 +189,7 @@ def _concatenate(read: Read, equation: Equation, *given: Any) -> Rows:
     arrays = []
     for one in given:
         if isinstance(one, Rows) and (one.tokens, one.others) != (first.tokens, first.others):
-            raise refused(equation, "of which one is turned round")
+            raise refused(equation, "with transposed operands")
         arrays.append(one.array if isinstance(one, Rows) else rows_of(read, one, first.tokens))
     return Rows(equation.of(arrays)[0], first.tokens, first.others)
 
@@ -203,12 +203,12 @@ def _gather(read: Read, equation: Equation, operand: Any, indices: Any) -> Rows:
 
 
 def _last(read: Read, equation: Equation, rows: Rows, indices: Any) -> Rows:
-    """What is looked up of the rows: that of the last token alone, as ``x[:, [-1]]``."""
+    """Apply a gather from the rows: only that of the last token, as ``x[:, [-1]]``."""
     is_index = not isinstance(indices, Rows)
     is_index = is_index and equation.params["dimension_numbers"].start_index_map == (rows.tokens,)
     found = read.traced.constant(equation.inputs[1]) if is_index else None
     if found is None or not (np.asarray(found) == read.traced.length - 1).all():
-        raise refused(equation, "which takes some of the tokens, and not the last")
+        raise refused(equation, "which selects tokens other than the last")
     return Rows(equation.of([rows.array, jnp.full_like(indices, read.tokens - 1)])[0], None)
 
 
@@ -226,4 +226,4 @@ MOVES: dict[str, Callable[..., Rows | list[Rows]]] = {
     "concatenate": _concatenate,
     "gather": _gather,
 }
-"""By the name of an operation: what it does to rows."""
+"""Name of a primitive → its rule for rows."""

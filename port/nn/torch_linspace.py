@@ -1,4 +1,4 @@
-"""The numbers of torch.linspace, for constructors that give each layer another rate."""
+"""torch.linspace in numpy, for constructors that give each layer its own rate."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import numpy as np
 
 
 def torch_linspace(start: float, end: float, steps: int) -> np.ndarray:
-    """Numbers from a start to an end at equal steps, as ``torch.linspace`` gives them in single precision.
+    """Return evenly spaced numbers, bit for bit those of ``torch.linspace`` in single precision.
 
-    numpy's own differ in the last bit: torch counts from the start up to the middle, and from the end behind it, with a
-    step that is rounded (``aten/src/ATen/native/cpu/RangeFactoriesKernel.cpp``), each number by one fused operation.
+    numpy's differ in the last bit: torch counts from the start up to the middle and from the end after it, with a
+    rounded step (``aten/src/ATen/native/cpu/RangeFactoriesKernel.cpp``), each number by one fused operation.
 
     Args:
         start: the first number.
-        end: the last one.
-        steps: how many numbers there are.
+        end: the last number.
+        steps: how many numbers.
 
     Returns:
         float32, of shape ``(steps,)``.

@@ -1,9 +1,9 @@
-"""torch.nn.TransformerEncoder, TransformerDecoder and Transformer: stacks of layers. Flax has none of them.
+"""torch.nn.TransformerEncoder, TransformerDecoder and Transformer: stacks of layers, which Flax lacks.
 
 Torch's encoder has a fast path over nested tensors (``enable_nested_tensor``, ``mask_check``): in evaluation, without
-gradients, with a key padding mask alone, it skips the padding and fills it with zeros, to which only the final norm
-is applied. What stands in the padding of a result then differs between torch's own training and evaluation;
-everywhere else the two agree. This encoder has no such path, and does what torch does with gradients.
+gradients, with a key padding mask alone, it skips the padding and fills it with zeros, to which only the final norm is
+applied. The padding of a result then differs between torch's own training and evaluation; elsewhere the two agree. This
+encoder has no such path, and computes what torch computes with gradients.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Layer = TypeVar("Layer", bound=nnx.Module)
 class TransformerEncoder(nnx.Module):
     """torch.nn.TransformerEncoder: ``num_layers`` copies of a layer, one after the other, and a norm.
 
-    As in torch, every copy starts from the same values. Dropout is drawn for each anew.
+    As in torch, every copy starts from the same values; each draws its own dropout.
 
     Args:
-        encoder_layer: what is copied.
-        num_layers: how many there are.
+        encoder_layer: the layer to copy.
+        num_layers: number of copies.
         norm: applied to the last layer's result.
     """
 
@@ -45,7 +45,7 @@ class TransformerEncoder(nnx.Module):
     ) -> jax.Array:
         """Encode ``src``; shapes, masks and ``is_causal``: `TransformerEncoderLayer`.
 
-        Without ``is_causal`` torch looks whether the mask is causal. The result is that of the mask either way.
+        Without ``is_causal`` torch checks whether the mask is causal. The result is that of the mask either way.
         """
         x = src
         for layer in self.layers:
@@ -56,11 +56,11 @@ class TransformerEncoder(nnx.Module):
 class TransformerDecoder(nnx.Module):
     """torch.nn.TransformerDecoder: ``num_layers`` copies of a layer, one after the other, and a norm.
 
-    As in torch, every copy starts from the same values. Dropout is drawn for each anew.
+    As in torch, every copy starts from the same values; each draws its own dropout.
 
     Args:
-        decoder_layer: what is copied.
-        num_layers: how many there are.
+        decoder_layer: the layer to copy.
+        num_layers: number of copies.
         norm: applied to the last layer's result.
     """
 
@@ -99,30 +99,30 @@ class TransformerDecoder(nnx.Module):
 class Transformer(nnx.Module):
     """torch.nn.Transformer: an encoder and a decoder, each with a norm at its end.
 
-    Initial values, from torch.nn.Transformer._reset_parameters: Xavier uniform for every matrix; the rest as the
-    layers have it.
+    Initial values, from torch.nn.Transformer._reset_parameters: Xavier uniform for every matrix; the rest as in the
+    layers.
 
     Args:
         d_model: features of all sequences.
         nhead: heads of each attention.
         num_encoder_layers: layers of the encoder.
         num_decoder_layers: layers of the decoder.
-        dim_feedforward: see `TransformerEncoderLayer`, as for all that follows.
+        dim_feedforward: see `TransformerEncoderLayer`, also for the following arguments.
         dropout: rate of each dropout.
         activation: of the feed-forward networks.
-        custom_encoder: in place of the encoder; called as `TransformerEncoder`.
-        custom_decoder: in place of the decoder; called as `TransformerDecoder`.
+        custom_encoder: replaces the encoder; called like `TransformerEncoder`.
+        custom_decoder: replaces the decoder; called like `TransformerDecoder`.
         layer_norm_eps: added to the variance by each norm.
         batch_first: batched sequences are (N, L, features), not (L, N, features).
-        norm_first: norms stand before attention and feed-forward.
+        norm_first: norms come before attention and feed-forward.
         bias: of the attentions, linear layers and norms.
-        dtype: of the computation; None takes that of input and parameters together.
+        dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of the parameters.
-        rngs: draws the parameters, and the dropout where there is one.
+        rngs: for the parameters, and for the dropout if there is one.
 
     Raises:
-        UnknownChoice: an activation of another name.
-        UsageError: d_model is not a multiple of nhead, or dropout no probability.
+        UnknownChoice: an unknown name of an activation.
+        UsageError: d_model is not a multiple of nhead, or dropout is not a probability.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class Transformer(nnx.Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> jax.Array:
-        """Decode (T, N, d_model) from (S, N, d_model); N first if ``batch_first``, without N of one sequence.
+        """Decode (T, N, d_model) from (S, N, d_model); N first if ``batch_first``, without N for one sequence.
 
         Args:
             src: the sequences to encode.
@@ -187,9 +187,9 @@ class Transformer(nnx.Module):
             src_mask: of the encoder, (S, S) or (N · nhead, S, S); see `port.nn.MultiheadAttention`.
             tgt_mask: of the decoder, (T, T) or (N · nhead, T, T).
             memory_mask: of the decoder's attention to the encoder's result, (T, S) or (N · nhead, T, S).
-            src_key_padding_mask: (N, S), or (S,) of one sequence.
-            tgt_key_padding_mask: (N, T), or (T,) of one sequence.
-            memory_key_padding_mask: (N, S), or (S,) of one sequence; it does not follow from src_key_padding_mask.
+            src_key_padding_mask: (N, S), or (S,) for one sequence.
+            tgt_key_padding_mask: (N, T), or (T,) for one sequence.
+            memory_key_padding_mask: (N, S), or (S,) for one sequence; it does not follow from src_key_padding_mask.
             src_is_causal: the hint that src_mask is causal.
             tgt_is_causal: the hint that tgt_mask is causal.
             memory_is_causal: the hint that memory_mask is causal.
@@ -198,7 +198,7 @@ class Transformer(nnx.Module):
             Shaped as ``tgt``.
 
         Raises:
-            UsageError: batches of two sizes, or another number of features.
+            UsageError: src and tgt of different batch sizes, or a wrong number of features.
         """
         batch = 0 if self.batch_first else 1
         if (
@@ -229,13 +229,13 @@ class Transformer(nnx.Module):
 
 
 def copies(layer: Layer, count: int) -> list[Layer]:
-    """Copies of a layer, equal but for their random streams: each draws dropout of its own.
+    """Copy a layer; the copies are equal except for their random streams, so each draws its own dropout.
 
     Raises:
-        UsageError: less than one.
+        UsageError: fewer than one copy.
     """
     if count < 1:
-        raise UsageError(f"num_layers is at least 1, got {count}")
+        raise UsageError(f"num_layers must be at least 1, got {count}")
     clones = [nnx.clone(layer) for _ in range(count)]
     for number, clone in enumerate(clones):
         for _, node in nnx.iter_graph(clone):

@@ -1,10 +1,11 @@
-"""torch.nn.TransformerEncoderLayer and TransformerDecoderLayer: attention and a feed-forward network, each within a
-residual and beside a layer norm. Flax has neither.
+"""torch.nn.TransformerEncoderLayer and TransformerDecoderLayer, which Flax lacks.
 
-Torch evaluates an encoder layer without gradients, if ``batch_first`` and of an even number of heads, by a fast path:
-there a row whose keys a boolean mask blocks one and all is NaN (here, and in torch with gradients, its attention is
-0), the hint ``is_causal`` is not looked at, and an activation given as torch.nn.GELU(approximate="tanh") is computed
-by the error function. These layers do what torch does with gradients.
+Each applies attention and a feed-forward network, with residual connections and layer norms.
+
+Without gradients torch evaluates a ``batch_first`` encoder layer with an even number of heads on a fast path: there a
+row whose keys are all blocked by a boolean mask is NaN (here, and in torch with gradients, its attention is 0), the
+hint ``is_causal`` is ignored, and an activation torch.nn.GELU(approximate="tanh") is computed with the error function.
+These layers compute what torch computes with gradients.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Activation = Callable[[jax.Array], jax.Array]
 
 
 def gelu(x: jax.Array) -> jax.Array:
-    """torch's default GELU, by the error function; jax's default is the tanh approximation."""
+    """torch's default GELU, with the error function; jax's default is the tanh approximation."""
     return jax.nn.gelu(x, approximate=False)
 
 
@@ -32,7 +33,7 @@ ACTIVATIONS: dict[str, Activation] = {"relu": jax.nn.relu, "gelu": gelu}
 
 
 def layer_norm(features: int, eps: float, bias: bool, dtype: Any, param_dtype: Any, rngs: nnx.Rngs) -> nnx.LayerNorm:
-    """flax's LayerNorm with torch's variance in two passes."""
+    """Return flax's LayerNorm with torch's two-pass variance."""
     return nnx.LayerNorm(
         features,
         epsilon=eps,
@@ -45,25 +46,25 @@ def layer_norm(features: int, eps: float, bias: bool, dtype: Any, param_dtype: A
 
 
 class TransformerLayer(nnx.Module):
-    """What the two layers share: self_attn, linear1, dropout, linear2, norm1, norm2, dropout1 and dropout2.
+    """Base class of the two layers: self_attn, linear1, dropout, linear2, norm1, norm2, dropout1 and dropout2.
 
     Args:
         d_model: features of the input, and of the result.
         nhead: heads of the attention.
         dim_feedforward: features between linear1 and linear2.
         dropout: rate of each dropout, that on the attention weights too; off after ``model.eval()``.
-        activation: between linear1 and linear2: "relu", "gelu" (by the error function), or any function or module.
+        activation: between linear1 and linear2: "relu", "gelu" (with the error function), or any function or module.
         layer_norm_eps: added to the variance by each norm.
         batch_first: batched sequences are (N, L, features), not (L, N, features).
-        norm_first: norms stand before attention and feed-forward, not after their residuals.
+        norm_first: norms come before attention and feed-forward, not after their residuals.
         bias: of the attentions, linear layers and norms.
-        dtype: of the computation; None takes that of input and parameters together.
+        dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of the parameters.
-        rngs: draws the parameters, as torch draws those of each part, and the dropout where there is one.
+        rngs: for the parameters, drawn as torch draws those of each part, and for the dropout if there is one.
 
     Raises:
-        UnknownChoice: an activation of another name.
-        UsageError: d_model is not a multiple of nhead, or dropout no probability.
+        UnknownChoice: an unknown name of an activation.
+        UsageError: d_model is not a multiple of nhead, or dropout is not a probability.
     """
 
     def __init__(
@@ -128,10 +129,10 @@ class TransformerEncoderLayer(TransformerLayer):
     ) -> jax.Array:
         """Encode (S, N, d_model), (N, S, d_model) if ``batch_first``, or (S, d_model); the result has the same shape.
 
-        Masks and ``is_causal``: `port.nn.MultiheadAttention`.
+        For masks and ``is_causal`` see `port.nn.MultiheadAttention`.
 
         Raises:
-            UsageError: see there.
+            UsageError: see `port.nn.MultiheadAttention`.
         """
         x = src
         if self.norm_first:
@@ -195,11 +196,11 @@ class TransformerDecoderLayer(TransformerLayer):
 
         Args:
             tgt: the sequences to decode.
-            memory: what the encoder gave, the same with S for T.
+            memory: the encoder's result, the same with S for T.
             tgt_mask: of the self-attention, (T, T) or (N · nhead, T, T); see `port.nn.MultiheadAttention`.
             memory_mask: of the attention to the memory, (T, S) or (N · nhead, T, S).
-            tgt_key_padding_mask: (N, T), or (T,) of one sequence.
-            memory_key_padding_mask: (N, S), or (S,) of one sequence.
+            tgt_key_padding_mask: (N, T), or (T,) for one sequence.
+            memory_key_padding_mask: (N, S), or (S,) for one sequence.
             tgt_is_causal: the hint that tgt_mask is causal.
             memory_is_causal: the hint that memory_mask is causal.
 

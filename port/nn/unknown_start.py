@@ -1,4 +1,4 @@
-"""What stands where nobody can say how a parameter starts: a new model raises there, one that is loaded does not."""
+"""Initializers of parameters with unknown initial values: a new model raises, a loaded one does not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _filled_later: ContextVar[bool] = ContextVar("_filled_later", default=False)
 
 @contextmanager
 def filled_later() -> Iterator[None]:
-    """A model that is built inside gets all of its values afterwards: what has no initial value is zeros until then."""
+    """Context manager to build a model whose values are all loaded afterwards: unknown initial values are zeros."""
     token = _filled_later.set(True)
     try:
         yield
@@ -26,14 +26,14 @@ def filled_later() -> Iterator[None]:
 
 
 def unknown_start(name: str, why: str) -> jax.nn.initializers.Initializer:
-    """The initializer of a parameter whose initial values the original's code does not tell.
+    """Return the initializer of a parameter whose initial values the original's code does not define.
 
-    It raises `NoInitialValue` when it is drawn, under ``jax.jit`` when that runs; not under `nnx.eval_shape`, and not
-    in `filled_later`.
+    It raises `NoInitialValue` when it is called, under ``jax.jit`` at run time; not under `nnx.eval_shape`, nor within
+    `filled_later`.
 
     Args:
         name: of the parameter.
-        why: a clause that goes on with "it".
+        why: the reason, a clause for the error message.
     """
 
     def initialize(
@@ -50,10 +50,10 @@ def unknown_start(name: str, why: str) -> jax.nn.initializers.Initializer:
 
 
 def missing(message: str, shape: Sequence[int], dtype: Any) -> jax.Array:
-    """Zeros where values are filled in later; otherwise an error when they would be there.
+    """Return zeros within `filled_later` or a trace; otherwise raise.
 
     Raises:
-        NoInitialValue: with the message.
+        NoInitialValue: with the message; under ``jax.jit`` at run time.
     """
     zeros = jnp.zeros(shape, dtype)
     if _filled_later.get():

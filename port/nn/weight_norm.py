@@ -1,7 +1,7 @@
 """Weight normalisation with PyTorch's semantics.
 
 flax.nnx.WeightNorm overwrites the direction with the normalised kernel, and adds an epsilon to the squared norm, where
-torch adds none; up to flax 0.12.8 at least it holds its scales as plain arrays, which no optimizer sees.
+torch adds none; at least up to flax 0.12.8 its scales are plain arrays, which no optimizer updates.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from port.nn.parametrized import Parametrized
 class WeightNorm(Parametrized):
     """torch.nn.utils.parametrizations.weight_norm: the parameter is scale · direction / ‖direction‖.
 
-    The direction stands in the layer, in place of the parameter; the scale here, at first the parameter's norm, so
-    that wrapping changes nothing. Formula: torch.nn.utils.parametrizations.weight_norm's documentation
+    The direction is the layer's own parameter; the scale is held here, initially the parameter's norm, so that wrapping
+    does not change the function. Formula: torch.nn.utils.parametrizations.weight_norm's documentation
     (https://arxiv.org/abs/1602.07868).
 
     Args:
         layer: any nnx module.
-        name: where it holds the parameter, dotted.
-        axis: the axis whose elements have a norm each, over all the others; None is one norm over everything.
+        name: dotted path of the parameter in ``layer``.
+        axis: one norm for each index of this axis, over all other axes; None for one norm over everything.
             torch's ``dim=0`` of a linear layer's or a convolution's weight is −1, the last, of the kernel.
     """
 

@@ -1,4 +1,4 @@
-"""The dictionary: all that the project knows of the two frameworks, as pairs."""
+"""Pairs: everything the project knows about PyTorch and JAX, as data."""
 
 from port.pairs.expression import Expression, Function, Reference
 from port.pairs.layers import LAYERS

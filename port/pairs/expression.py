@@ -1,6 +1,6 @@
-"""A call of Python, as data: it can be carried out, and it can be written down as a person would write it.
+"""Python calls as data, which can be executed or written as source.
 
-A pair of an optimizer or a schedule answers with one, so that what runs and what is printed cannot differ.
+Pairs of optimizers and schedules return them, so the code that runs and the code that is printed cannot differ.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from port.pairs.layout import Brackets, Joined, Piece, written
 
-# How a person imports the modules that a dotted name begins with; others are imported by their whole name.
+# Conventional imports of some modules; others are imported by their full name.
 _IMPORTS = {
     "jax.numpy": ("jnp", "import jax.numpy as jnp"),
     "numpy": ("np", "import numpy as np"),
@@ -26,12 +26,12 @@ _IMPORTS = {
 
 
 _SCRIPT = "__main__."
-"""What stands before the names of the script or notebook at hand, which need no import there."""
+"""Prefix of names of the running script or notebook, which need no import there."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A parameter of a `Function` around it (``"b1"``); or, dotted, something public (``"optax.adam"``)."""
+    """A parameter of an enclosing `Function` (``"b1"``), or a dotted public name (``"optax.adam"``)."""
 
     name: str
 
@@ -41,12 +41,12 @@ class Reference:
 
 @dataclass(frozen=True)
 class Given:
-    """A function of the user's own, as it is; in source it stands by its name, or as the lambda that it is.
+    """A user's function; in source it is written as its name, or as a lambda.
 
     Attributes:
         function: the function.
-        text: ``"train.get_lr"`` of the module train, a name of the script at hand, or a lambda's source.
-        modules: those that a lambda reads.
+        text: its source: ``"train.get_lr"`` for the module train, a name in the running script, or a lambda.
+        modules: the modules that a lambda uses.
     """
 
     function: Callable[..., Any]
@@ -55,7 +55,7 @@ class Given:
 
     @property
     def module(self) -> str:
-        """The module that a dotted name is imported from; "" of any other text."""
+        """The module that a dotted name is imported from; "" for any other text."""
         dotted = all(part.isidentifier() for part in self.text.split("."))
         return self.text.rpartition(".")[0] if dotted else ""
 
@@ -66,32 +66,32 @@ class Function:
 
     Attributes:
         parameters: their names.
-        body: what it returns: an `Expression`, or any value that may stand in one.
+        body: the returned value: an `Expression`, or any value that one may contain.
     """
 
     parameters: tuple[str, ...]
     body: Any
 
     def build(self) -> Callable[..., Any]:
-        """The function itself."""
+        """Build the function."""
         built: Callable[..., Any] = _built(self, {})
         return built
 
     def source(self, *, width: int = 120, indent: int = 0) -> str:
-        """The lambda's source; see `Expression.source`."""
+        """Return the lambda's source; see `Expression.source`."""
         return written(_piece(self), width, indent)
 
 
 @dataclass(frozen=True, eq=False)
 class Expression:
-    """A call. Two are equal where they are written alike.
+    """A call. Two are equal if their sources are.
 
     Attributes:
-        function: what is called: a dotted public name (``"optax.chain"``), or what gives a function: another
+        function: the called function: a dotted public name (``"optax.chain"``), or something that returns one: another
             `Expression` (``optax.inject_hyperparams(...)``), a `Function`, a `Reference`.
-        arguments: the positional ones: numbers, strings, None, numpy arrays, `Expression`, `Function`, `Reference`, and
-            lists, tuples and dicts of them; `Given` functions.
-        options: the keyword ones.
+        arguments: positional arguments: numbers, strings, None, numpy arrays, `Expression`, `Function`, `Reference`,
+            and lists, tuples and dicts of them; `Given` functions.
+        options: keyword arguments.
     """
 
     function: str | Expression | Function | Reference
@@ -99,24 +99,24 @@ class Expression:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def build(self) -> Any:
-        """Imports what is named and calls it.
+        """Import what is named, and make the call.
 
         Raises:
-            NameError: a `Reference` that no `Function` around it has as a parameter.
+            NameError: a `Reference` that is not a parameter of an enclosing `Function`.
         """
         return _built(self, {})
 
     def source(self, *, width: int = 120, indent: int = 0) -> str:
-        """Python source, laid out as ``ruff format`` does.
+        """Return Python source, formatted as by ``ruff format``.
 
         Args:
             width: the longest line.
-            indent: the column that the source's first line begins at, and its last one ends at.
+            indent: the column of the first line, and of the last line's closing bracket.
         """
         return written(_piece(self), width, indent)
 
     def imports(self) -> list[str]:
-        """The import lines that the source needs, sorted."""
+        """Return the import lines that the source needs, sorted."""
         return sorted({_import(name)[1] for name in _public_names(self) if not name.startswith(_SCRIPT)})
 
     def __eq__(self, other: object) -> bool:
@@ -142,7 +142,7 @@ def _built(value: Any, names: Mapping[str, Any]) -> Any:
             return getattr(import_module(module), attribute)
         case Reference():
             if value.name not in names:
-                raise NameError(f"name {value.name!r} is not a parameter of a function around it")
+                raise NameError(f"name {value.name!r} is not a parameter of an enclosing function")
             return names[value.name]
         case list():
             return [_built(item, names) for item in value]
@@ -179,7 +179,7 @@ def _piece(value: Any) -> Piece:
         case Given():
             return _reference(value.text) if value.module else value.text
         case np.ndarray():
-            # Read back as the array that it was: Python's own numbers say float64, int64 and bool.
+            # Other dtypes are written out: Python's numbers become float64, int64 and bool.
             dtype = () if value.dtype in (np.float64, np.int64, np.bool_) else (f"dtype=np.{value.dtype.name}",)
             return Joined(("np.array", Brackets("(", (_piece(value.tolist()), *dtype), ")", together=True)))
         case list():
@@ -195,7 +195,7 @@ def _piece(value: Any) -> Piece:
 def _callee(function: str | Expression | Function | Reference) -> Piece:
     if isinstance(function, str):
         return _reference(function)
-    # In brackets of their own, which are no tuple's: they take no comma, so they do not open.
+    # Parentheses around a lambda: unlike a tuple's they take no comma, so they never break.
     return Joined(("(", _piece(function), ")")) if isinstance(function, Function) else _piece(function)
 
 
@@ -212,13 +212,13 @@ def _text(value: Any) -> str:
 
 
 def _import(name: str) -> tuple[str, str]:
-    """What a dotted name's module is called in source, and the line that imports it."""
+    """Return the name of a dotted name's module in source, and its import line."""
     module = name.rpartition(".")[0]
     return _IMPORTS.get(module, (module, f"import {module}"))
 
 
 def imported_as(module: str) -> str:
-    """What a module is called in source."""
+    """Return the name of a module in source."""
     return _import(f"{module}.")[0]
 
 

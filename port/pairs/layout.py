@@ -1,7 +1,7 @@
-"""Where the lines of a written expression break: as ``ruff format`` breaks them.
+"""Line breaking of generated expressions, as by ``ruff format``.
 
-What fits on the line stays on it. Where it does not, the brackets open: a call's arguments go on one line of their
-own, or, where that is too long as well, on one line each with a comma behind every one, as a list's items always do.
+What fits on a line stays on it. Otherwise brackets are split: a call's arguments go on one line of their own, or if
+that is too long, on one line each with a trailing comma, as a list's items always do.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ _STEP = 4  # columns
 
 @dataclass(frozen=True)
 class Brackets:
-    """Items between brackets, with commas between them: the only place where a line may break.
+    """Comma-separated items in brackets: the only place where a line may break.
 
     Attributes:
         opening: the opening bracket.
-        items: what stands in them.
-        closing: the closing one; ``",)"`` of a tuple of one item.
-        together: whether the items of opened brackets may stay on one line: a call's arguments.
+        items: the items.
+        closing: the closing bracket; ``",)"`` for a tuple of one item.
+        together: whether the items of split brackets may stay on one line: a call's arguments.
     """
 
     opening: str
@@ -30,7 +30,7 @@ class Brackets:
 
 @dataclass(frozen=True)
 class Joined:
-    """Pieces behind one another."""
+    """Concatenated pieces."""
 
     pieces: tuple[Piece, ...]
 
@@ -39,12 +39,12 @@ Piece = str | Brackets | Joined
 
 
 def written(piece: Piece, width: int, indent: int = 0) -> str:
-    """The text of a piece.
+    """Return the text of a piece.
 
     Args:
-        piece: what is written.
-        width: the longest line, in columns; only what cannot be broken goes beyond it.
-        indent: the column of the first line, which the last one's closing bracket comes back to.
+        piece: the piece to write.
+        width: the longest line, in columns; only what cannot be broken exceeds it.
+        indent: the column of the first line, and of the last line's closing bracket.
     """
     return _broken(piece, width, indent, indent, 0)
 
@@ -60,7 +60,7 @@ def _flat(piece: Piece) -> str:
 
 
 def _broken(piece: Piece, width: int, indent: int, column: int, after: int) -> str:
-    """The text of a piece whose first line begins at a column, with so many columns to come right behind its last."""
+    """Return a piece's text, given the first line's column and the number of columns that follow the last line."""
     flat = _flat(piece)
     if isinstance(piece, str) or column + len(flat) + after <= width:
         return flat
@@ -84,7 +84,7 @@ def _opened(piece: Brackets, width: int, indent: int) -> str:
 
 
 def _head_length(pieces: tuple[Piece, ...]) -> int:
-    """How many columns right behind a piece cannot be broken away from it: up to the next opening bracket."""
+    """Return the number of columns after a piece that cannot be broken off: up to the next opening bracket."""
     length = 0
     for piece in pieces:
         if isinstance(piece, Brackets):

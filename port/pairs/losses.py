@@ -1,12 +1,12 @@
-"""torch.nn's losses ⇄ port.nn.functional, and two modules that hold weights.
+"""torch.nn's losses ⇄ port.nn.functional, and two modules with weights.
 
-torch has the classes of cross_entropy and nll_loss on axis 1 (axis 0 of a single row), the twins have them last: of
-logits, log-probabilities and class probabilities, which are floats. Labels, which are integers, have no such axis,
-whatever their rank, and nor has an unreduced loss. The other losses take one layout on both sides; what torch
-broadcasts to it from the right (``pos_weight``, ``weight``, the variances of GaussianNLLLoss) goes with the inputs.
+For cross_entropy and nll_loss torch has the classes on axis 1 (axis 0 for a single row), the twins have them last: in
+logits, log-probabilities and class probabilities, which are floats. Integer labels have no class axis, whatever their
+rank, and neither has an unreduced loss. The other losses take the same layout on both sides; arrays that torch
+broadcasts from the right (``pos_weight``, ``weight``, the variances of GaussianNLLLoss) follow the inputs' layout.
 
-torch's deprecated ``size_average`` and ``reduce`` are a ``reduction`` by the time that a module is built; for calls of
-functions, see `reduction_of`.
+Modules convert the deprecated ``size_average`` and ``reduce`` to ``reduction`` when constructed; for calls of functions
+see `reduction_of`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from port.pairs.pair import LayerPair, ParamPair, is_class, same
 
 @dataclass(frozen=True)
 class FunctionPair:
-    """A function of torch and its twin, by their public names; arguments have one name on both sides.
+    """A torch function and its twin, by their public names; arguments have the same names on both sides.
 
     Attributes:
         torch: torch's function.
         jax: the twin.
-        notes: ids of the differences that a reader should know of.
+        notes: ids of the relevant notes.
     """
 
     torch: str
@@ -34,7 +34,7 @@ class FunctionPair:
 
 
 def reduction_of(size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> str:
-    """The reduction that torch's arguments mean; the two deprecated ones go before ``reduction`` if either is given."""
+    """Return the effective reduction; the two deprecated arguments override ``reduction`` if either is set."""
     if size_average is None and reduce is None:
         return "mean" if reduction == "elementwise_mean" else reduction
     if reduce is False:
@@ -43,7 +43,7 @@ def reduction_of(size_average: bool | None = None, reduce: bool | None = None, r
 
 
 def _options(*names: str) -> Callable[[Any], dict[str, Any]]:
-    """The reduction and these attributes of a torch loss, as keywords of the same names."""
+    """Return a function that reads the reduction and these attributes of a torch loss as keywords."""
     return lambda module: {
         **{name: getattr(module, name) for name in names},
         "reduction": reduction_of(reduction=module.reduction),
@@ -82,7 +82,7 @@ def _unknown_distance(module: Any) -> str | None:
     if hasattr(distance, "parameters") and not list(distance.parameters()):
         return None
     return (
-        f"its distance_function, {distance!r}, has no twin, which must be a torch module without parameters: write it "
+        f"its distance_function, {distance!r}, has no twin: only a torch module without parameters has one. Write it "
         "in JAX and call port.nn.functional.triplet_margin_with_distance_loss(..., distance_function=...)"
     )
 
@@ -98,7 +98,7 @@ def _linear_cross_entropy(module: Any) -> dict[str, Any]:
         "reduction": reduction_of(reduction=module.reduction),
         "ignore_index": module.ignore_index,
         "label_smoothing": module.label_smoothing,
-        # torch's heuristics are all "auto": how long a chunk is changes memory, not the loss.
+        # All of torch's heuristics become "auto": the chunk size changes memory, not the loss.
         "chunk_size": None if options is None else options.batch_chunk_size or "auto",
     }
 
@@ -189,4 +189,4 @@ FUNCTIONS: tuple[FunctionPair, ...] = tuple(
         ("linear_cross_entropy", ("G1",)),
     )
 )
-"""torch.nn.functional's losses. `linear_cross_entropy` takes the weight in another layout: see there."""
+"""torch.nn.functional's losses. `linear_cross_entropy` takes its weight in another layout: see its docstring."""

@@ -1,4 +1,4 @@
-"""What a pair is: one thing said twice, and how to get from either to the other."""
+"""Pairs of layers and their parameters: torch's side, Flax's side, and the conversion between them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class ParamPair:
     """A parameter or buffer of a layer: torch's name, Flax's name, and the moves from torch's layout to Flax's.
 
     Attributes:
-        torch: its name in the torch layer, dotted where a sub-layer holds it (``"out_proj.weight"``); several names
-            where one Flax parameter is made of several of torch's.
-        flax: its name in the twin, dotted the same way; several names where torch keeps in one what Flax keeps apart.
+        torch: its name in the torch layer, dotted if a sub-layer holds it (``"out_proj.weight"``); several names if one
+            Flax parameter combines several of torch's.
+        flax: its name in the twin, likewise dotted; several names if Flax splits one of torch's parameters.
         moves: from torch's arrays, in the order of ``torch``, to Flax's, in the order of ``flax``.
-        collection: the kind of variable in Flax: ``"params"``, ``"batch_stats"``, or a name of its own.
-        optional: whether a checkpoint may lack it, as those made before torch 0.4.1 lack ``num_batches_tracked``.
+        collection: the Flax collection: ``"params"``, ``"batch_stats"``, or another name.
+        optional: whether a checkpoint may lack it, as those from before torch 0.4.1 lack ``num_batches_tracked``.
     """
 
     torch: Names
@@ -58,37 +58,36 @@ def _none(module: Any) -> dict[str, Any]:
 class LayerPair:
     """A torch layer and its Flax twin.
 
-    Where a torch class has several pairs, the first one that fits is its twin; the others say how its weights move to
-    other Flax classes, for models that were written apart.
+    If a torch class has several pairs, the first that fits is its twin; the others convert its weights to other Flax
+    classes, for hand-written models.
 
     Attributes:
         torch: torch's class, by its public name (``"torch.nn.Linear"``), so that reading a pair imports neither
-            library; or the class itself, for one that has no public name (a notebook's).
-        flax: the twin's class in the same way; or a function. A function is called with the layer's inputs and with
-            ``arguments`` as keywords; what ``params`` names (a loss's class weights) is given to it as keywords too.
-        params: parameters and buffers. One that a module does not have (a layer without bias) is left out. Where
-            their moves depend on how the layer was built: a function of the facts, called with them as keywords.
-        facts_of_torch: what ``params`` has to know of a layer, from torch's.
-        facts_of_flax: the same, from Flax's.
-        fits_torch: where the torch class has several twins: whether this module of it is this pair's.
-        fits_flax: where the Flax class stands for several of torch's: whether this module of it is this pair's.
+            library; or the class itself, if it has no public name (as in a notebook).
+        flax: the twin's class, likewise; or a function, which is called with the layer's inputs, and with
+            ``arguments`` and what ``params`` names (a loss's class weights) as keywords.
+        params: parameters and buffers; those that a module lacks (a layer without bias) are skipped. If their moves
+            depend on how the layer was built: a function, called with the facts as keywords.
+        facts_of_torch: reads the facts that ``params`` needs from a torch layer.
+        facts_of_flax: reads them from a Flax layer.
+        fits_torch: if the torch class has several pairs: whether a torch module belongs to this one.
+        fits_flax: if the Flax class has several pairs: whether a Flax module belongs to this one.
         arguments: the twin's constructor arguments, from the torch layer; without ``rngs``, ``dtype``, ``param_dtype``.
-            A torch layer among them stands for its own twin.
-        initializers: constructor argument → the jax initializer that draws as torch does, as an expression; where the
-            twin's own does not.
-        channels: the axis of torch's inputs and outputs that the twin has last (1, or counted from the end: −3 for
-            (…, C, H, W)); None where both sides take the same layout.
+            A torch layer among them is replaced by its twin.
+        initializers: constructor argument → expression of the jax initializer that matches torch's, where the twin's
+            default does not.
+        channels: the axis of torch's inputs and outputs that is last in the twin (1, or counted from the end: −3 for
+            (…, C, H, W)); None if both sides take the same layout.
         channel_inputs: positions of the inputs that have it; None for all of them.
         channel_outputs: whether the outputs have it too.
-        axes: how the twin treats axes where ``channels`` is None: what `port.pairs.ops.axes` says of operators, its
-            variables being names of ``arguments``; `Last` for layers that work on the last axes, whatever the order of
-            those before; `First` for those that work on the first. None where it needs them in torch's order.
-        torch_only: buffers of torch's that the twin has no home for; kept on the side for the way back.
-        parametrized: speaks of a layer whose weight is computed (``torch.nn.utils.parametrizations``).
-        unfit: why a torch layer cannot be moved, if it cannot; the reason is what the user is told.
-        lacks: what a torch layer was told to do and this Flax class cannot, a sentence each; for models that were
-            written apart.
-        notes: ids of the differences that a reader should know of.
+        axes: how the twin treats axes if ``channels`` is None, as `port.pairs.ops.axes` describes operators, with names
+            of ``arguments`` as variables; `Last` for layers that work on the last axes, with leading axes in any order;
+            `First` for those that work on the first. None if it needs torch's order.
+        torch_only: torch's buffers without a counterpart in the twin; stored separately to convert back.
+        parametrized: whether the layer's weight is computed (``torch.nn.utils.parametrizations``).
+        unfit: why a torch layer cannot be converted, for the error message; None if it can.
+        lacks: describes a torch layer's options that this Flax class lacks, a sentence each; for hand-written models.
+        notes: ids of the relevant notes.
     """
 
     torch: str | type
@@ -111,11 +110,11 @@ class LayerPair:
     notes: tuple[str, ...] = ()
 
     def params_of_torch(self, module: Any) -> tuple[ParamPair, ...]:
-        """The parameter pairs of a torch layer."""
+        """Return the parameter pairs of a torch layer."""
         return self.params(**self.facts_of_torch(module)) if callable(self.params) else self.params
 
     def params_of_flax(self, module: Any) -> tuple[ParamPair, ...]:
-        """The parameter pairs of a Flax layer."""
+        """Return the parameter pairs of a Flax layer."""
         return self.params(**self.facts_of_flax(module)) if callable(self.params) else self.params
 
     def __str__(self) -> str:
@@ -123,23 +122,25 @@ class LayerPair:
 
 
 def name_of(thing: Any) -> str:
-    """The public name of a class or function, as pairs write it."""
+    """Return the public name of a class or function, as written in pairs."""
     return thing if isinstance(thing, str) else f"{thing.__module__}.{thing.__qualname__}"
 
 
 def is_class(cls: type, named: Any) -> bool:
-    """Whether a class is the one that a pair names. Imports nothing: a class whose library is not loaded has no
-    instances."""
+    """Whether a class is the one that a pair names.
+
+    Imports nothing: a class whose library is not loaded has no instances.
+    """
     return cls is (_loaded(named) if isinstance(named, str) else named)
 
 
 def same(*names: str, collection: str = "params") -> tuple[ParamPair, ...]:
-    """Parameters that have the same name and layout on both sides."""
+    """Return parameter pairs with the same name and layout on both sides."""
     return tuple(ParamPair(name, name, collection=collection) for name in names)
 
 
 def _loaded(name: str) -> Any:
-    """What a dotted name means among the modules that are loaded; None if nothing."""
+    """Look up a dotted name in the loaded modules; None if it is not there."""
     for module, attributes in _readings(name):
         found: Any = sys.modules.get(module)
         for attribute in attributes:

@@ -1,4 +1,4 @@
-"""Why a pair cannot be registered: seen here, before a translation or a moved optimizer goes wrong by it."""
+"""Validation of registered pairs, before a wrong one breaks a translation or a converted optimizer."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 
 @singledispatch
 def refuse_unsound(pair: Any) -> None:
-    """See that a pair can be right, as far as it tells by itself: what it names need not be there yet.
+    """Check a pair as far as possible without resolving the names in it.
 
     Raises:
-        UsageError: no pair; or one of which a part is not what it has to be, or contradicts another.
+        UsageError: not a pair; or one with a field of a wrong type, or with contradictory fields.
     """
     raise UsageError(
         "port.register takes a pair of port.pairs: a LayerPair (of layers and losses), an OperatorPair, an "
@@ -62,7 +62,7 @@ def _(pair: OperatorPair) -> None:
     try:
         imported = names_of_imports(pair.imports)
     except SyntaxError as error:
-        raise UsageError(f"{_told(pair)}: imports are to be lines that import: {error.msg}") from error
+        raise UsageError(f"{_told(pair)}: imports must be import lines: {error.msg}") from error
     for name, line in imported.items():
         if name.partition(".")[0] in TAKEN and line not in GIVEN.splitlines():
             raise UsageError(
@@ -94,7 +94,7 @@ def _(pair: OperatorPair) -> None:
 def _(pair: OptimizerPair) -> None:
     _expect_dotted(pair, "torch", pair.torch)
     if not isinstance(pair.name, str) or not pair.name:
-        raise _wrong(pair, "name", "what port.optim.by_name is to call it", pair.name)
+        raise _wrong(pair, "name", "its name in port.optim.by_name", pair.name)
     other = next((other for other in all_optimizers() if other.name == pair.name and other.torch != pair.torch), None)
     if other is not None:
         raise UsageError(f"{pair.torch} cannot be called {pair.name!r}: that is {other.torch}; give it another name")
@@ -107,14 +107,14 @@ def _(pair: OptimizerPair) -> None:
     _expect_known(pair, "flags", pair.flags, {field for own in pair.state.values() for field in own}, "state")
     cycled = {"momentum", "betas"} & set(pair.defaults)
     if pair.schedules_momentum not in (None, *cycled):
-        told = 'one of its defaults that schedulers of torch\'s cycle, "momentum" or "betas", or None'
+        told = 'one of its defaults that torch\'s schedulers cycle, "momentum" or "betas", or None'
         raise _wrong(pair, "schedules_momentum", told, pair.schedules_momentum)
     if pair.whole_count and not pair.counts:
-        raise UsageError(f"{pair.torch}: whole_count says how the count is kept, and counts=False that there is none")
+        raise UsageError(f"{pair.torch}: whole_count is about a count of steps, but counts=False says there is none")
     if pair.rate_in_its_dtype and "weight_decay" not in pair.defaults:
-        raise UsageError(f"{pair.torch}: rate_in_its_dtype is about 1 − lr · weight_decay, and it has no weight_decay")
+        raise UsageError(f"{pair.torch}: rate_in_its_dtype is about 1 − lr · weight_decay, but it has no weight_decay")
     if pair.closure:
-        raise UsageError(f"{pair.torch}: closure=True is of torch.optim.LBFGS alone, whose memory is a kind of its own")
+        raise UsageError(f"{pair.torch}: closure=True is only for torch.optim.LBFGS, with its special kind of memory")
     if pair.refused(pair.defaults) is None:
         with explained(f"{pair.torch}: its chain fails with the defaults"):
             chain = pair.chain(pair.defaults)
@@ -148,7 +148,7 @@ def _told(pair: Pair) -> str:
 
 
 def _wrong(pair: Pair, part: str, expected: str, got: Any) -> UsageError:
-    return UsageError(f"{_told(pair)}: {part} is to be {expected}; got {got!r:.80}")
+    return UsageError(f"{_told(pair)}: {part} must be {expected}; got {got!r:.80}")
 
 
 def _expect_dotted(pair: Pair, part: str, name: Any) -> None:
@@ -165,7 +165,7 @@ def _expect_functions(pair: Pair, parts: str) -> None:
 def _expect_notes(pair: LayerPair | OperatorPair | OptimizerPair) -> None:
     if unknown := sorted(set(pair.notes) - {note.id for note in NOTES}):
         raise UsageError(
-            f"{_told(pair)}: its notes name {', '.join(unknown)}, and notes are ids of the table that "
+            f"{_told(pair)}: its notes name {', '.join(unknown)}, but notes are ids of the table that "
             "port diff --table prints"
         )
 
@@ -173,7 +173,7 @@ def _expect_notes(pair: LayerPair | OperatorPair | OptimizerPair) -> None:
 def _expect_known(pair: Pair, part: str, names: Iterable[str], known: Iterable[str], where: str) -> None:
     if unknown := sorted(set(names) - set(known)):
         raise UsageError(
-            f"{_told(pair)}: its {part} names {', '.join(unknown)}, and its {where} "
+            f"{_told(pair)}: its {part} names {', '.join(unknown)}, but its {where} "
             f"{', '.join(sorted(known)) or 'nothing'}"
         )
 
@@ -186,11 +186,11 @@ def _parsed(pair: OperatorPair, part: str, source: Any) -> ast.AST:
     try:
         return ast.parse(source, mode="eval")
     except (SyntaxError, TypeError) as error:
-        raise UsageError(f"{_told(pair)}: {part} is to be an expression of Python; got {source!r}: {error}") from error
+        raise UsageError(f"{_told(pair)}: {part} must be a Python expression; got {source!r}: {error}") from error
 
 
 def _read(tree: ast.AST) -> set[str]:
-    """The names that an expression reads and does not give itself, as a comprehension's variable or a lambda's."""
+    """Return the free names of an expression: those not bound by a comprehension or a lambda in it."""
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     own = {node.id for node in names if isinstance(node.ctx, ast.Store)}
     own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
@@ -198,7 +198,7 @@ def _read(tree: ast.AST) -> set[str]:
 
 
 def _axes(pair: OperatorPair) -> tuple[str, ...]:
-    """The variables that its axes name."""
+    """Return the variables that a pair's axes name."""
     match pair.axes:
         case Along(variables=names):
             return names
@@ -210,7 +210,7 @@ def _axes(pair: OperatorPair) -> tuple[str, ...]:
 
 
 def _positional(function: Callable[..., Any]) -> int | None:
-    """How many arguments it takes by place; None where that is not fixed, or not known."""
+    """Return a function's number of positional arguments; None if it varies or is unknown."""
     try:
         taken = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

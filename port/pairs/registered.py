@@ -1,4 +1,4 @@
-"""The pairs that users have made known: those of each kind, the last one first."""
+"""Pairs registered by users, latest first."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _pairs: list[Any] = []
 
 
 def add(pair: Any) -> None:
-    """Put a pair before all others; one that is there already stays where it is."""
+    """Register a pair before all others; an already registered pair keeps its place."""
     if pair not in _pairs:
         _pairs.insert(0, pair)
 
 
 def registered(kind: type[Kind]) -> tuple[Kind, ...]:
-    """The registered pairs of a kind."""
+    """Return the registered pairs of a kind."""
     return tuple(pair for pair in _pairs if isinstance(pair, kind))

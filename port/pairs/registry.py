@@ -1,4 +1,4 @@
-"""Which pair speaks of a module: the project's own, and those that users register; and `register`, for every kind."""
+"""The pairs of a module, built-in or registered by users; and `register`, for all kinds of pairs."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from port.pairs.refusals import Pair, refuse_unsound
 from port.pairs.registered import add, registered
 
 _LIBRARIES = ("jax", "flax", "port")
-"""Those that written source knows how to import."""
+"""Libraries that generated source imports by itself."""
 
 
 def register(pair: Pair) -> None:
-    """Make a pair of one's own known; it goes before the project's, and before those registered earlier.
+    """Register a pair; it takes precedence over built-in pairs and those registered earlier.
 
     Args:
-        pair: of a layer or a loss (`LayerPair`), an operator (`OperatorPair`), an optimizer (`OptimizerPair`) or a
+        pair: for a layer or a loss (`LayerPair`), an operator (`OperatorPair`), an optimizer (`OptimizerPair`) or a
             schedule (`SchedulePair`).
 
     Raises:
-        UsageError: no pair, or one that cannot be right.
+        UsageError: not a pair, or an invalid one.
     """
     refuse_unsound(pair)
     add(pair)
 
 
 def all_pairs() -> tuple[LayerPair, ...]:
-    """Every layer pair there is, the registered ones first."""
+    """Return all layer pairs, registered ones first."""
     return (*registered(LayerPair), *LAYERS)
 
 
 def pairs_of_torch(module: Any) -> list[LayerPair]:
-    """The pairs that speak of a torch module, its twin's first; none where its ``forward`` is its own."""
+    """Return the pairs of a torch module, its twin's first; none if a subclass overrides ``forward``."""
     derived = [pair for derive in DERIVED if (pair := derive.of_torch(module, pairs_of_torch)) is not None]
     parametrized = hasattr(module, "parametrizations")
     return derived + [
@@ -51,7 +51,7 @@ def pairs_of_torch(module: Any) -> list[LayerPair]:
 
 
 def pairs_of_flax(module: Any) -> list[LayerPair]:
-    """The pairs that speak of an nnx or Linen module; none where its ``__call__`` is its own."""
+    """Return the pairs of an nnx or Linen module; none if a subclass overrides ``__call__``."""
     derived = [pair for derive in DERIVED if (pair := derive.of_flax(module, pairs_of_flax)) is not None]
     return derived + [
         pair for cls in _classes(module, "__call__") for pair in _speaking_of(cls, "flax") if pair.fits_flax(module)
@@ -59,7 +59,7 @@ def pairs_of_flax(module: Any) -> list[LayerPair]:
 
 
 def resolve(thing: str | type | Callable[..., Any]) -> Any:
-    """The class or function that a pair names; imports its module."""
+    """Return the class or function that a pair names, importing its module."""
     if not isinstance(thing, str):
         return thing
     module, _, attribute = thing.rpartition(".")
@@ -67,7 +67,7 @@ def resolve(thing: str | type | Callable[..., Any]) -> Any:
 
 
 def imports_of_registered() -> dict[str, str]:
-    """What the registered pairs write of the user's own: its name in source → the line that imports it."""
+    """Return the user's names in registered pairs: name in source → import line."""
     found: dict[str, str] = {}
     for operator in reversed(registered(OperatorPair)):
         found |= names_of_imports(operator.imports)
@@ -79,8 +79,11 @@ def imports_of_registered() -> dict[str, str]:
 
 
 def _speaking_of(cls: type, side: str) -> tuple[LayerPair, ...]:
-    """The pairs that name a class. A model has many layers of few classes, so they are looked up once; but again when
-    a pair has been registered, or a module loaded that gives a name its meaning."""
+    """Return the pairs that name a class.
+
+    Cached, as a model has many layers of few classes; looked up again after a pair was registered or a module loaded,
+    which may resolve more names.
+    """
     return _looked_up(cls, side, tuple(map(id, registered(LayerPair))), len(sys.modules))
 
 
@@ -90,8 +93,10 @@ def _looked_up(cls: type, side: str, known: tuple[int, ...], modules: int) -> tu
 
 
 def _classes(module: Any, method: str) -> list[type]:
-    """A module's class and those that it inherits the method from: a subclass that is called otherwise is another
-    layer."""
+    """Return a module's class and the bases whose method it inherits.
+
+    A subclass that overrides the method is a different layer.
+    """
     mro = type(module).__mro__
     called = _method(mro[0], method)
     classes = []

@@ -1,7 +1,7 @@
-"""An old tutorial says, today: the table of code from 2020 to 2022, what became of it, and what to write in its place.
+"""Outdated JAX code of tutorials from 2020 to 2022, what became of it, and its replacement.
 
-The rows are data, in ``port/guides/old_tutorials.toml``; nothing of JAX is imported. Their test runs each one, old and
-new, with what is installed.
+The rows are data in ``port/guides/old_tutorials.toml``; JAX is not imported. A test runs the old and the new code of
+each row with the installed versions.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class Outdated:
-    """One thing that tutorials of 2020 to 2022 say, and the libraries of today say otherwise.
+    """Outdated code of tutorials from 2020 to 2022, and its replacement.
 
     Attributes:
         id: its number in the table, "T12".
-        says: code as a tutorial has it. It runs behind ``GIVEN``, as ``today`` does.
-        fate: whether it is gone, gives a warning and the same result, or gives the same result and is merely no longer
-            how it is said.
-        happened: in a sentence, since which version, as far as the changelogs or the libraries' own messages say it.
-        today: code that does the same, without a warning. Both leave what they find in ``result``.
-        error: of what is gone, the kind of error that one sees.
-        torch: what helps one who comes from PyTorch, if anything does.
+        says: code of a tutorial. It runs after ``GIVEN``, as does ``today``.
+        fate: whether it was removed, works with a warning, or works but is no longer idiomatic.
+        happened: what changed, in a sentence, with the version, as far as changelogs or the libraries' messages say it.
+        today: code that does the same without a warning. Both store their result in ``result``.
+        error: if it was removed, the type of the error.
+        torch: a hint for PyTorch users, if there is one.
     """
 
     id: str
@@ -47,6 +46,6 @@ class Outdated:
 _TABLE = tomllib.loads((files("port") / "guides" / "old_tutorials.toml").read_text("utf-8"))
 
 GIVEN: str = _TABLE["given"]
-"""What stands before the code of every row."""
+"""Code that precedes every row's."""
 OUTDATED: tuple[Outdated, ...] = tuple(Outdated(**{**row, "fate": Fate(row["fate"])}) for row in _TABLE["row"])
 """The rows, in order."""

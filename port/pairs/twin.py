@@ -1,4 +1,4 @@
-"""From a torch layer to its Flax twin: the same hyperparameters, no weights yet."""
+"""Building the Flax twin of a torch layer: the same hyperparameters, without weights."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from port.pairs.registry import pairs_of_torch, resolve
 
 
 def twin_pair(module: Any) -> LayerPair:
-    """The pair of a torch layer and its twin.
+    """Return the pair of a torch layer and its twin.
 
     Raises:
-        NoPair: no pair speaks of the layer, or it cannot be moved; with the reason.
+        NoPair: the layer has no pair, or cannot be converted; the message gives the reason.
     """
     pairs = pairs_of_torch(module)
     if not pairs:
-        raise NoPair(f"no pair speaks of {name_of(type(module))}: write one and give it to port.register")
+        raise NoPair(f"there is no pair for {name_of(type(module))}: write one and pass it to port.register")
     why = pairs[0].unfit(module)
     if why is not None:
         raise NoPair(f"{name_of(type(module))}: {why}")
@@ -27,23 +27,23 @@ def twin_pair(module: Any) -> LayerPair:
 
 
 def build_twin(module: Any, *, rngs: Any = None, param_dtype: Any = None, dtype: Any = None) -> Any:
-    """The Flax twin of one torch layer.
+    """Build the Flax twin of a torch layer.
 
     Args:
-        module: a torch layer that a pair speaks of.
-        rngs: `flax.nnx.Rngs` for the twin's initial values; by default seed 0.
+        module: a torch layer with a pair.
+        rngs: `flax.nnx.Rngs` for the twin's initial values; by default with seed 0.
         param_dtype: of its parameters; by default the twin's own.
         dtype: of its computation; by default the twin's own.
 
     Returns:
-        an nnx module with the layer's hyperparameters; or a function of the layer's inputs, its options bound.
+        An nnx module with the layer's hyperparameters; or a function of the layer's inputs, with its options bound.
 
     Raises:
-        NoPair: no pair speaks of the layer, or it cannot be moved; with the reason.
+        NoPair: the layer has no pair, or cannot be converted; the message gives the reason.
     """
     pair = twin_pair(module)
     made = resolve(pair.flax)
-    # A layer around another is given the other one's twin.
+    # A wrapper gets the twin of the wrapped layer.
     arguments = {
         name: build_twin(value, rngs=rngs, param_dtype=param_dtype, dtype=dtype) if _is_torch_module(value) else value
         for name, value in pair.arguments(module).items()
@@ -58,7 +58,7 @@ def build_twin(module: Any, *, rngs: Any = None, param_dtype: Any = None, dtype:
         "dtype": dtype,
         **{name: initializer.build() for name, initializer in pair.initializers(module).items()},
     }
-    # The class itself shows its metaclass's.
+    # The class's own signature is that of its metaclass.
     taken = inspect.signature(made.__init__).parameters  # type: ignore[misc]
     return made(**arguments, **{name: value for name, value in offered.items() if value is not None and name in taken})
 

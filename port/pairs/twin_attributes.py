@@ -1,4 +1,4 @@
-"""What a torch layer holds as a plain value, as its Flax twin holds it: ``embedding_dim`` is ``features``."""
+"""Attributes of torch layers under the twin's names: ``embedding_dim`` is ``features``."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from port.pairs.twin import build_twin, twin_pair
 
 
 def twin_attribute(module: Any, attribute: str) -> str | None:
-    """The attribute by which the twin of a layer holds what the layer holds; None where there is no such one.
+    """Return the twin's name of a layer's attribute; None if there is none.
 
-    It is the one argument of the twin's that follows when the layer's value is another.
+    It is the one constructor argument of the twin that changes with the layer's value.
 
     Args:
         module: a torch layer.
-        attribute: of it: ``out_channels``.
+        attribute: its name, such as ``out_channels``.
     """
     value = vars(module).get(attribute)
     if not isinstance(value, bool | int | float):
@@ -41,5 +41,5 @@ def twin_attribute(module: Any, attribute: str) -> str | None:
 
 
 def _is(one: Any, other: Any) -> bool:
-    """Whether both are the same value of one type: True is not 1."""
+    """Whether both have the same type and value: True is not 1."""
     return type(one) is type(other) and bool(one == other)

@@ -1,11 +1,11 @@
-"""Activations that jax.nn lacks, or differentiates otherwise at a kink.
+"""Activations that jax.nn lacks, or whose gradient at a kink differs from torch's.
 
-Each works element by element on an array of any shape and float dtype, and gives the same shape and dtype; softmax and
-its kin work along one axis. Formulas and defaults: the documentation of torch.nn's class of the same name; what a
-gradient is at a kink was measured. NaN stays NaN.
+Each works element by element on an array of any shape and float dtype, and keeps shape and dtype; softmax, log_softmax
+and softmin work along one axis. Formulas and defaults: the documentation of torch.nn's class of the same name;
+gradients at kinks were measured. NaN stays NaN.
 
-The others are jax.nn's own: relu, relu6, elu, selu, silu, mish, gelu (``approximate=False`` is torch's default), glu,
-sigmoid, tanh, log_sigmoid, soft_sign, hard_swish agree with torch's in value and gradient, at their kinks too.
+For the others use jax.nn's own: relu, relu6, elu, selu, silu, mish, gelu (``approximate=False`` is torch's default),
+glu, sigmoid, tanh, log_sigmoid, soft_sign, hard_swish agree with torch's in value and gradient, at their kinks too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from port.errors import UsageError
 
 
 def hardtanh(input: jax.Array, min_val: float = -1.0, max_val: float = 1.0) -> jax.Array:
-    """``input`` between two edges. The gradient at an edge is 0; that of `jax.nn.hard_tanh` is 1, `jnp.clip`'s ½."""
+    """Clip ``input`` to two edges. The gradient at an edge is 0; `jax.nn.hard_tanh` has 1 there, `jnp.clip` ½."""
     return jnp.where(input <= min_val, min_val, jnp.where(input >= max_val, max_val, input))
 
 
@@ -43,10 +43,10 @@ def hardshrink(input: jax.Array, lambd: float = 0.5) -> jax.Array:
 
 
 def softshrink(input: jax.Array, lambd: float = 0.5) -> jax.Array:
-    """x moved towards 0 by ``lambd``, no further than 0.
+    """Shrink x towards 0 by ``lambd``, at most to 0.
 
     Raises:
-        UsageError: a negative ``lambd``, which torch refuses too.
+        UsageError: a negative ``lambd``, an error in torch too.
     """
     if lambd < 0:
         raise UsageError(f"softshrink takes a lambd of 0 or more, got {lambd}")
@@ -81,8 +81,11 @@ def _hardsigmoid_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> t
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
 def celu(input: jax.Array, alpha: float = 1.0) -> jax.Array:
-    """x where x > 0, else alpha · (exp(x / alpha) − 1). `jax.nn.celu`'s value; in its gradient torch takes
-    1 / alpha from alpha's float32, which shows in float64 (2e-8 at 0.7) unless alpha is a float32 number."""
+    """x where x > 0, else alpha · (exp(x / alpha) − 1).
+
+    The value is that of `jax.nn.celu`. In its gradient torch takes 1 / alpha from alpha's float32, which shows in
+    float64 (2e-8 at 0.7) unless alpha is a float32 number.
+    """
     return jax.nn.celu(input, alpha)
 
 
@@ -95,7 +98,7 @@ def _celu_jvp(alpha: float, primals: tuple[jax.Array], tangents: tuple[jax.Array
 
 
 def softmax(input: jax.Array, dim: int | None = None) -> jax.Array:
-    """exp(x) / Σ exp(x) along ``dim``; None is torch's old habit: 0 for 0, 1 or 3 dimensions, else 1."""
+    """exp(x) / Σ exp(x) along ``dim``; None is torch's legacy default: 0 for 0, 1 or 3 dimensions, else 1."""
     return jax.nn.softmax(input, axis=_dim(input, dim))
 
 
@@ -111,7 +114,7 @@ def softmin(input: jax.Array, dim: int | None = None) -> jax.Array:
 
 def _dim(input: jax.Array, dim: int | None) -> int | tuple[()]:
     if input.ndim == 0:
-        return ()  # torch's 0 and −1 of a single value
+        return ()  # torch accepts dim 0 and −1 for a 0-d tensor
     if dim is None:
         return 0 if input.ndim in (1, 3) else 1
     return dim

@@ -1,4 +1,4 @@
-"""Attention of queries to keys, of any number of heads."""
+"""Scaled dot-product attention with any number of heads."""
 
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ def scaled_dot_product_attention(
 ) -> jax.Array:
     """softmax(scale · query · keyᵀ + mask) · value: (…, L, E), (…, S, E), (…, S, V) → (…, L, V).
 
-    A query that may see no key gives 0, as in torch; a plain softmax gives NaN. Source:
-    torch.nn.functional.scaled_dot_product_attention. (`jax.nn.dot_product_attention` takes the heads last but one.)
+    A query whose keys are all masked gives 0, as in torch; a plain softmax gives NaN. Source:
+    torch.nn.functional.scaled_dot_product_attention. (In `jax.nn.dot_product_attention` the heads are the last axis but
+    one.)
 
     Args:
         query: (…, heads, L, E), or without heads.
         key: (…, heads, S, E).
         value: (…, heads, S, V).
-        attn_mask: broadcast to (…, L, S): True where a query sees a key, or numbers to be added.
-        is_causal: query i sees the keys up to i; in place of a mask.
+        attn_mask: broadcast to (…, L, S): True where a query attends to a key, or floats that are added to the scores.
+        is_causal: query i attends to the keys up to i; instead of a mask.
         scale: a factor; None is 1 / √E.
-        enable_gqa: whether each head of key and value is that of several heads of query.
-        dropout: of the weights: an nnx.Dropout, whose rate is torch's ``dropout_p``.
+        enable_gqa: grouped-query attention: several heads of query share a head of key and value.
+        dropout: applied to the weights: an nnx.Dropout, whose rate is torch's ``dropout_p``.
 
     Raises:
-        UsageError: a mask and is_causal too, heads that do not go into each other.
+        UsageError: both a mask and is_causal, or heads of query that are not a multiple of those of key and value.
     """
     if is_causal and attn_mask is not None:
-        raise UsageError("is_causal is a mask: it goes with attn_mask=None")
+        raise UsageError("is_causal and attn_mask exclude each other: pass attn_mask=None")
     if enable_gqa:
         heads = {x.shape[-3] for x in (key, value)}
         if any(query.shape[-3] % n for n in heads):
-            raise UsageError(f"heads of query are a multiple of those of key and value, got {query.shape[-3]}, {heads}")
+            raise UsageError(f"heads of query must be a multiple of key's and value's; got {query.shape[-3]}, {heads}")
         key, value = (jnp.repeat(x, query.shape[-3] // x.shape[-3], axis=-3) for x in (key, value))
     scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
     if is_causal:
@@ -54,6 +55,6 @@ def scaled_dot_product_attention(
         return (weights if dropout is None else dropout(weights)) @ value
     scores = jnp.where(attn_mask, scores, -jnp.inf) if attn_mask.dtype == bool else scores + attn_mask
     blind = jnp.all(scores == -jnp.inf, axis=-1, keepdims=True)
-    # What a softmax of −∞ alone would give must not reach the gradient.
+    # The NaN of a softmax over only −∞ must not reach the gradient.
     weights = jnp.where(blind, 0, jax.nn.softmax(jnp.where(blind, 0, scores), axis=-1))
     return (weights if dropout is None else dropout(weights)) @ value

@@ -1,7 +1,7 @@
 """Average pooling with all of torch's options, channels last: (N, *spatial, C) or (*spatial, C).
 
-`flax.nnx.avg_pool` is the same without ``ceil_mode`` and ``divisor_override``; the others Flax has not. As there, the
-number of spatial axes is that of ``kernel_size``, so that one function is torch's 1d, 2d and 3d.
+`flax.nnx.avg_pool` is the same without ``ceil_mode`` and ``divisor_override``; Flax lacks the others. As in Flax, the
+length of ``kernel_size`` is the number of spatial axes, so one function serves as torch's 1d, 2d and 3d.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def avg_pool(
         kernel_size: the window, a number for each spatial axis.
         stride: steps between windows; None is the kernel's size.
         padding: zeros at both ends of each axis, at most half the window.
-        ceil_mode: keep a last window that sticks out; what is beyond the padding is never counted.
-        count_include_pad: whether zeros of the padding count as elements.
+        ceil_mode: keep a last window that extends past the end; elements beyond the padding are never counted.
+        count_include_pad: whether padding zeros count as elements.
         divisor_override: divide every sum by this instead.
 
     Raises:
-        UsageError: sizes that do not belong to the input, too much padding, a divisor of 0.
+        UsageError: sizes that do not fit the input, too much padding, a divisor of 0.
     """
     spatial = len(kernel_size)
     lengths = spatial_shape(input, spatial)
@@ -58,9 +58,9 @@ def avg_pool(
     stride = each_axis(kernel if stride is None else stride, spatial, "stride")
     padding = each_axis(padding, spatial, "padding")
     if any(2 * pad > size for pad, size in zip(padding, kernel, strict=True)):
-        raise UsageError(f"padding is at most half the window: got padding {padding}, kernel_size {kernel}")
+        raise UsageError(f"padding must be at most half the window: got padding {padding}, kernel_size {kernel}")
     if divisor_override == 0:
-        raise UsageError("divisor_override divides: it cannot be 0")
+        raise UsageError("divisor_override must not be 0")
     axes = list(zip(lengths, kernel, stride, padding, strict=True))
     counts = [windows_along(*axis, ceil=ceil_mode) for axis in axes]
 
@@ -80,7 +80,7 @@ def avg_pool(
 
 
 def _elements(length: int, kernel: int, stride: int, padding: int, count: int, include_pad: bool) -> np.ndarray:
-    """How many elements each window has along an axis."""
+    """Count the elements of each window along an axis."""
     begin = np.arange(count) * stride - padding
     end = np.minimum(begin + kernel, length + padding)
     return end - begin if include_pad else np.minimum(end, length) - np.maximum(begin, 0)
@@ -95,7 +95,7 @@ def adaptive_avg_pool(input: jax.Array, output_size: Sequence[int | None]) -> ja
             windows are those of ATen's ``adaptive_avg_pool2d``, ⌊i·length/n⌋ to ⌈(i+1)·length/n⌉.
 
     Raises:
-        UsageError: sizes that do not belong to the input.
+        UsageError: sizes that do not fit the input.
     """
     lengths = spatial_shape(input, len(output_size))
     x = input.astype(jnp.promote_types(input.dtype, jnp.float32))
@@ -125,19 +125,19 @@ def lp_pool(
 
     Args:
         input: (N, *spatial, C) or (*spatial, C).
-        norm_type: p; any number but 0. A sum below 0, as odd powers give, is NaN, as in torch.
+        norm_type: p; any number but 0. A negative sum, possible with odd powers, gives NaN, as in torch.
         kernel_size: the window, a number for each spatial axis.
         stride: steps between windows; None is the kernel's size.
-        ceil_mode: keep a last window that sticks out; its sum is scaled up to a whole window's, as in torch.
+        ceil_mode: keep a last window that extends past the end; its sum is scaled up to a whole window's, as in torch.
 
     Raises:
-        UsageError: a norm of 0, sizes that do not belong to the input.
+        UsageError: a norm of 0, sizes that do not fit the input.
     """
     if norm_type == 0:
-        raise UsageError("norm_type is a power and its root: it cannot be 0")
+        raise UsageError("norm_type is an exponent and must not be 0")
     if math.isinf(norm_type):
         sign = math.copysign(1, norm_type)
         return sign * cast(jax.Array, max_pool(sign * absolute(input), kernel_size, stride, ceil_mode=ceil_mode))
     total = avg_pool(input**norm_type, kernel_size, stride, ceil_mode=ceil_mode) * math.prod(kernel_size)
-    # At 0 torch's gradient is 0 and not the root's, which is infinite.
+    # At 0 torch's gradient is 0, where that of the root is infinite.
     return jnp.where(total == 0, 0, jnp.where(total == 0, 1, total) ** (1 / norm_type))

@@ -1,7 +1,6 @@
-"""Losses of yes and no: binary_cross_entropy with probabilities and with logits, soft margins.
+"""Losses of binary targets: binary_cross_entropy with probabilities and with logits, soft margins.
 
-Layouts are free where a function does not say otherwise. Formulas: the documentation of torch.nn's class of the same
-name.
+Any layout works, unless a function states one. Formulas: the documentation of torch.nn's class of the same name.
 """
 
 from __future__ import annotations
@@ -17,24 +16,24 @@ from port.errors import UsageError
 from port.nn.functional.reduction import reduce_losses
 
 LEAST_VARIANCE = float(np.float32(1e-12))
-"""As torch's C++ has it, in float32, whatever the input is."""
+"""The float32 constant of torch's C++, used for every dtype of the input."""
 
 
 def binary_cross_entropy(
     input: jax.Array, target: jax.Array, weight: jax.Array | None = None, *, reduction: str = "mean"
 ) -> jax.Array:
-    """−w·(t·log p + (1 − t)·log(1 − p)), each logarithm −100 at least.
+    """−w·(t·log p + (1 − t)·log(1 − p)), each logarithm at least −100.
 
-    The gradient is torch's, which is not the formula's where the formula has none: w·(p − t)/max(p(1 − p), 1e−12).
+    The gradient is torch's, also where the formula has none: w·(p − t)/max(p(1 − p), 1e−12).
 
     Args:
         input: probabilities p, any shape. One outside [0, 1] gives NaN: torch raises, which compiled code cannot.
         target: t, of the same shape, 0 to 1.
         weight: w, broadcast.
-        reduction: ``"none"``, ``"mean"`` (by the number of values, whatever the weights) or ``"sum"``.
+        reduction: ``"none"``, ``"mean"`` (divides by the number of values, not by the weights) or ``"sum"``.
 
     Raises:
-        UsageError: another reduction, or shapes that differ.
+        UsageError: an unknown reduction, or shapes that differ.
     """
     _check_shapes(input, target)
     losses = _binary_cross_entropies(input, target)
@@ -53,7 +52,7 @@ def _(primals: tuple[jax.Array, jax.Array], tangents: tuple[Any, Any]) -> tuple[
         lambda: (input - target) / jnp.maximum((1 - input) * input, LEAST_VARIANCE),
         lambda: jnp.log1p(-input) - jnp.log(input),
     )
-    # A slope may be infinite, which times the 0 of an argument that is not differentiated is NaN.
+    # A slope may be infinite; times the zero tangent of an argument that is not differentiated it would be NaN.
     is_zero = [isinstance(tangent, jax.custom_derivatives.SymbolicZero) for tangent in tangents]
     terms = [slope() * tangent for slope, tangent, zero in zip(slopes, tangents, is_zero, strict=True) if not zero]
     return _binary_cross_entropies(input, target), sum(terms)
@@ -73,12 +72,12 @@ def binary_cross_entropy_with_logits(
         input: logits x, any shape.
         target: t, of the same shape, 0 to 1.
         weight: w, broadcast.
-        reduction: ``"none"``, ``"mean"`` (by the number of values, whatever the weights) or ``"sum"``.
-        pos_weight: v, the weight of the positive cases, broadcast: (C,) where the classes are last, as they are here;
-            torch's (C, 1, 1) of (N, C, H, W) is (C,) of (N, H, W, C).
+        reduction: ``"none"``, ``"mean"`` (divides by the number of values, not by the weights) or ``"sum"``.
+        pos_weight: v, the weight of positive targets, broadcast; (C,) where the classes are the last axis: torch's
+            (C, 1, 1) for (N, C, H, W) is (C,) for (N, H, W, C).
 
     Raises:
-        UsageError: another reduction, or shapes that differ.
+        UsageError: an unknown reduction, or shapes that differ.
     """
     _check_shapes(input, target)
     positive = target if pos_weight is None else target * pos_weight
@@ -89,7 +88,7 @@ def binary_cross_entropy_with_logits(
 def soft_margin_loss(input: jax.Array, target: jax.Array, *, reduction: str = "mean") -> jax.Array:
     """log(1 + exp(−target·input)).
 
-    Without overflow: torch's is infinite, and its gradient NaN, where −target·input exceeds 88 in float32 (709 in
+    It does not overflow: torch's is infinite, and its gradient NaN, where −target·input exceeds 88 in float32 (709 in
     float64).
 
     Args:
@@ -98,7 +97,7 @@ def soft_margin_loss(input: jax.Array, target: jax.Array, *, reduction: str = "m
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
-        UsageError: another reduction, or shapes that differ.
+        UsageError: an unknown reduction, or shapes that differ.
     """
     _check_shapes(input, target)
     return reduce_losses(jax.nn.softplus(-target * input), reduction)
@@ -107,7 +106,7 @@ def soft_margin_loss(input: jax.Array, target: jax.Array, *, reduction: str = "m
 def multilabel_soft_margin_loss(
     input: jax.Array, target: jax.Array, weight: jax.Array | None = None, *, reduction: str = "mean"
 ) -> jax.Array:
-    """The mean over the classes of w·binary_cross_entropy_with_logits. Classes are the last axis, in torch too.
+    """Mean over the classes of w·binary_cross_entropy_with_logits. Classes are the last axis, as in torch.
 
     Args:
         input: logits (…, C).
@@ -116,7 +115,7 @@ def multilabel_soft_margin_loss(
         reduction: ``"none"`` for the shape (…), ``"mean"`` or ``"sum"``.
 
     Raises:
-        UsageError: another reduction, or shapes that differ.
+        UsageError: an unknown reduction, or shapes that differ.
     """
     losses = binary_cross_entropy_with_logits(input, target, weight, reduction="none")
     return reduce_losses(losses.mean(axis=-1), reduction)
@@ -124,4 +123,4 @@ def multilabel_soft_margin_loss(
 
 def _check_shapes(input: jax.Array, target: jax.Array) -> None:
     if input.shape != target.shape:
-        raise UsageError(f"input and target of this loss have one shape; got {input.shape} and {target.shape}")
+        raise UsageError(f"input and target of this loss must have equal shapes; got {input.shape}, {target.shape}")

@@ -1,6 +1,7 @@
 """Convolution and its transpose with all of torch's options, channels last.
 
-`jax.lax.conv_general_dilated` is the same without bias, with a batch axis; `jax.lax.conv_transpose` has other padding.
+`jax.lax.conv_general_dilated` is the same without bias and with one batch axis; `jax.lax.conv_transpose` pads
+differently.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ def conv(
     """(…, *spatial, in) → (…, *spatial, out): torch.nn.functional.conv2d, and 1d and 3d.
 
     Args:
-        input: with any number of batch axes, also none.
-        kernel: (*window, in / groups, out), as `flax.nnx.Conv` has it.
+        input: with any number of batch axes, including none.
+        kernel: (*window, in / groups, out), as in `flax.nnx.Conv`.
         bias: one number for each channel.
         stride: steps between windows; one number for all axes, here and below.
         padding: zeros at both ends of each axis; or ``"valid"``, ``"same"``.
         dilation: steps between the elements of a window.
-        groups: blocks of channels that do not see each other.
+        groups: number of blocks of channels that are convolved separately.
 
     Raises:
-        UsageError: a kernel of other channels.
+        UsageError: kernel and input differ in channels.
     """
     axes = kernel.ndim - 2
     if input.shape[-1] != kernel.shape[-2] * groups:
@@ -69,17 +70,17 @@ def conv_transpose(
     """(…, *spatial, in) → (…, *spatial, out): torch.nn.functional.conv_transpose2d, and 1d and 3d.
 
     Args:
-        input: with any number of batch axes, also none.
-        kernel: (*window, out / groups, in), as `port.nn.ConvTranspose` has it.
+        input: with any number of batch axes, including none.
+        kernel: (*window, out / groups, in), as in `port.nn.ConvTranspose`.
         bias: one number for each channel.
         stride: steps between the input's elements in the result; one number for all axes, here and below.
         padding: elements cut off at both ends of each axis of the result.
         output_padding: elements computed beyond the end of each axis.
-        groups: blocks of channels that do not see each other.
+        groups: number of blocks of channels that are convolved separately.
         dilation: steps between the elements of a window.
 
     Raises:
-        UsageError: a kernel of other channels.
+        UsageError: kernel and input differ in channels.
     """
     axes = kernel.ndim - 2
     window, (each, channels) = kernel.shape[:axes], kernel.shape[axes:]

@@ -1,4 +1,4 @@
-"""Connectionist temporal classification: the loss of a sequence whose alignment is not known.
+"""Connectionist temporal classification: the loss of a sequence with unknown alignment.
 
 Source: A. Graves et al., "Connectionist Temporal Classification", ICML 2006; conventions of torch.nn.CTCLoss.
 """
@@ -28,31 +28,32 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> jax.Array:
-    """−log of the probability of a sequence of labels, summed over all its alignments to the frames.
+    """−log of the probability of a label sequence, summed over all its alignments to the frames.
 
-    The gradient is torch's (the paper's equation 16): that of the logits beneath a log_softmax, given as if it were
-    that of ``log_probs``. After log_softmax's own gradient both are the same; do not differentiate by other inputs. A
-    sequence too long for its frames has an infinite loss, and NaN for a gradient. `optax.ctc_loss` takes logits with
-    the batch first and paddings for lengths; there such a sequence costs some 1e5.
+    The gradient is torch's (the paper's equation 16): the gradient with respect to the logits below a log_softmax,
+    returned as if it were that of ``log_probs``. Passed through log_softmax's own gradient the two are equal; do not
+    differentiate with respect to other inputs. A sequence too long for its frames has an infinite loss and a NaN
+    gradient. `optax.ctc_loss` takes logits with the batch first, and paddings instead of lengths; there such a sequence
+    has a loss of about 1e5.
 
     Args:
-        log_probs: (T, N, C), or (T, C) for one sequence: time, batch, classes, as torch has them.
-        targets: labels (N, S), padded with anything; or all sequences' in one row, (Σ target_lengths,). One that is no
-            class gives NaN.
+        log_probs: (T, N, C), or (T, C) for one sequence: time, batch, classes, as in torch.
+        targets: labels (N, S), padded with anything; or all sequences concatenated, (Σ target_lengths,). A label that
+            is not a class gives NaN.
         input_lengths: frames of each sequence, (N,); or () for one.
-        target_lengths: labels of each sequence, (N,); or () for one. As Python or numpy numbers beside labels in one
-            row, they spare padding each sequence to the length of the row.
-        blank: the class that stands for no label.
+        target_lengths: labels of each sequence, (N,); or () for one. For concatenated labels, pass Python or numpy
+            numbers: with traced lengths each sequence is padded to the length of all.
+        blank: the class of "no label".
         reduction: ``"none"`` for the losses (N,); ``"mean"``, over the batch, of the losses divided by their target
             lengths; or ``"sum"``.
         zero_infinity: give impossible sequences a loss and a gradient of 0.
 
     Returns:
-        losses or loss in the dtype of ``log_probs``; computed in float32 at least.
+        Losses or loss in the dtype of ``log_probs``; computed in float32 at least.
 
     Raises:
-        UsageError: another reduction, or shapes or lengths that do not fit. Lengths that only a compiled program
-            knows give NaN instead.
+        UsageError: an unknown reduction, or shapes or lengths that do not match. Traced lengths that do not match give
+            NaN instead.
     """
     check_reduction(reduction)
     log_probs, targets = jnp.asarray(log_probs), jnp.asarray(targets)
@@ -61,7 +62,7 @@ def ctc_loss(
         log_probs, targets = log_probs[:, None], jnp.atleast_2d(targets)
     frames, batch, classes = log_probs.shape
     if not 0 <= blank < classes:
-        raise UsageError(f"the blank is one of {classes} classes, got {blank}")
+        raise UsageError(f"blank must be one of {classes} classes, got {blank}")
     input_lengths = _lengths(input_lengths, batch, "input_lengths", at_most=frames)
     longest = targets.shape[-1]
     if targets.ndim == 1:
@@ -70,9 +71,7 @@ def ctc_loss(
         else:
             longest = int(np.max(target_lengths, initial=0))
             if np.sum(target_lengths) != targets.size:
-                raise UsageError(
-                    f"target_lengths add up to {np.sum(target_lengths)}, and there are {targets.size} labels"
-                )
+                raise UsageError(f"target_lengths sum to {np.sum(target_lengths)}, but there are {targets.size} labels")
     target_lengths = _lengths(target_lengths, batch, "target_lengths", at_most=longest)
     if targets.ndim == 1:
         targets = _pad(targets, target_lengths, longest)
@@ -122,13 +121,13 @@ def _(blank: int, zero_infinity: bool, primals: Any, tangents: Any) -> tuple[jax
 def _alignment_losses(
     log_probs: jax.Array, targets: jax.Array, input_lengths: jax.Array, target_lengths: jax.Array, blank: int
 ) -> jax.Array:
-    """(N,): the paper's forward variables α over blank, label, blank, … label, blank; 2S + 1 states."""
+    """Run the paper's forward variables α over blank, label, blank, … label, blank: 2S + 1 states; returns (N,)."""
     frames, batch, classes = log_probs.shape
     padding = jnp.arange(targets.shape[1]) >= target_lengths[:, None]
     is_class = (padding | ((targets >= 0) & (targets < classes))).all(axis=1)
     labels = jnp.where(padding, blank, jnp.clip(targets, 0, classes - 1))
     states = jnp.full((batch, 2 * labels.shape[1] + 1), blank).at[:, 1::2].set(labels)
-    # From a label straight to the next one, over the blank between, only where they differ.
+    # A path may skip the blank between two labels only where they differ.
     can_skip = (states != blank) & (states != jnp.roll(states, 2, axis=1))
     can_skip = can_skip.at[:, :2].set(False)
     of_states = jnp.take_along_axis(log_probs, jnp.broadcast_to(states, (frames, *states.shape)), axis=2)
@@ -138,7 +137,7 @@ def _alignment_losses(
         come = _log_sum_exp(alpha, _shift(alpha, 1), jnp.where(can_skip, _shift(alpha, 2), -jnp.inf))
         return jnp.where((time < input_lengths)[:, None], come + log_prob, alpha), None
 
-    # Before the first frame the path stands on a blank, from where it may stay or take the first label.
+    # Before the first frame the path is on a blank; it may stay there or take the first label.
     start = jnp.full(states.shape, -jnp.inf, log_probs.dtype).at[:, 0].set(0)
     alpha, _ = jax.lax.scan(step, start, (jnp.arange(frames), of_states))
 
@@ -154,7 +153,7 @@ def _shift(alpha: jax.Array, by: int) -> jax.Array:
 
 
 def _log_sum_exp(*terms: jax.Array) -> jax.Array:
-    """log Σ exp; of nothing but −∞ it is −∞, with gradient 0 where `jnp.logaddexp` has NaN."""
+    """log Σ exp; if all terms are −∞ the result is −∞, with gradient 0 where `jnp.logaddexp` gives NaN."""
     largest = jax.lax.stop_gradient(jnp.stack(terms).max(axis=0))
     largest = jnp.where(jnp.isneginf(largest), 0, largest)
     total = sum(jnp.exp(term - largest) for term in terms)
@@ -162,16 +161,16 @@ def _log_sum_exp(*terms: jax.Array) -> jax.Array:
 
 
 def _lengths(lengths: Lengths, batch: int, name: str, *, at_most: int) -> jax.Array:
-    """Lengths as an array (N,); those that are Python's or numpy's are checked here, the others cannot be."""
+    """Return lengths as an array (N,). Python and numpy numbers are checked; traced ones cannot be."""
     if not isinstance(lengths, jax.Array) and np.max(lengths, initial=0) > at_most:
-        raise UsageError(f"{name} are at most {at_most}, got {np.max(lengths)}")
+        raise UsageError(f"{name} must be at most {at_most}, got {np.max(lengths)}")
     array = jnp.atleast_1d(jnp.asarray(lengths))
     if array.shape != (batch,):
-        raise UsageError(f"{name} of a batch of {batch} have shape ({batch},), got {array.shape}")
+        raise UsageError(f"{name} of a batch of {batch} must have shape ({batch},), got {array.shape}")
     return array
 
 
 def _pad(labels: jax.Array, lengths: jax.Array, longest: int) -> jax.Array:
-    """Sequences in one row → (N, longest)."""
+    """Pad concatenated sequences → (N, longest)."""
     starts = jnp.cumsum(lengths) - lengths
     return labels.at[starts[:, None] + jnp.arange(longest)].get(mode="fill", fill_value=0)

@@ -1,4 +1,4 @@
-"""Decompositions of matrices in the forms that torch has, and JAX has not, or does not differentiate."""
+"""Matrix decompositions in forms of torch that JAX lacks or does not differentiate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SVD = tuple[jax.Array, jax.Array, jax.Array]
 
 
 def svd(x: jax.Array, some: bool = True) -> SVD:
-    """U, S and V of x = U diag(S) Vᴴ; `jnp.linalg.svd` gives Vᴴ. Source: torch.svd.
+    """Return U, S and V of x = U diag(S) Vᴴ; `jnp.linalg.svd` returns Vᴴ. Source: torch.svd.
 
     Args:
         x: (…, m, n).
@@ -23,10 +23,10 @@ def svd(x: jax.Array, some: bool = True) -> SVD:
 
 @jax.custom_jvp
 def full_svd(x: jax.Array) -> SVD:
-    """U, S and Vᴴ of x = U diag(S) Vᴴ, U and V square; `jnp.linalg.svd` has no gradient of these.
+    """Return U, S and Vᴴ of x = U diag(S) Vᴴ, U and V square; `jnp.linalg.svd` cannot differentiate these.
 
-    The first k = min(m, n) singular vectors have theirs. The others complete a basis in one of many ways, and have
-    none. Source: torch.linalg.svd.
+    The first k = min(m, n) singular vectors have a gradient. The others complete the basis arbitrarily, and have none.
+    Source: torch.linalg.svd.
 
     Args:
         x: (…, m, n).
@@ -40,7 +40,7 @@ def _full_svd_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tupl
     u, s, vh = full_svd(*primals)
     k = s.shape[-1]
     (thin, _, _), (thin_dot, s_dot, vh_dot) = jax.jvp(_thin, primals, tangents)
-    # Singular vectors are given but for a sign or a phase, and the two decompositions may have different ones.
+    # Singular vectors are unique up to a sign or phase, in which the two decompositions may differ.
     phase = jnp.sum(thin.conj() * u[..., :, :k], axis=-2)
     u_dot = jnp.zeros_like(u).at[..., :, :k].set(thin_dot * phase[..., None, :])
     vh_dot = jnp.zeros_like(vh).at[..., :k, :].set(vh_dot * phase.conj()[..., :, None])
@@ -50,16 +50,16 @@ def _full_svd_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tupl
 def matrix_rank(
     x: jax.Array, atol: float | jax.Array | None = None, rtol: float | jax.Array | None = None, hermitian: bool = False
 ) -> jax.Array:
-    """How many singular values are above the larger of ``atol`` and ``rtol`` times the largest one.
+    """Count the singular values above the larger of ``atol`` and ``rtol`` times the largest one.
 
     `jnp.linalg.matrix_rank` takes no ``atol``, no Hermitian matrices, and no empty ones. Source:
     torch.linalg.matrix_rank.
 
     Args:
         x: (…, m, n).
-        atol: a number, or one a matrix; 0 if left out.
-        rtol: likewise; if left out, the spacing of the numbers at 1 times the longer side, or 0 beside a positive atol.
-        hermitian: take eigenvalues' magnitudes, of the lower triangles.
+        atol: a number, or one for each matrix; 0 if None.
+        rtol: likewise; if None, the machine epsilon times the longer side, or 0 with a positive atol.
+        hermitian: use the magnitudes of the eigenvalues of the lower triangles instead.
     """
     if hermitian:
         values = jnp.abs(jnp.linalg.eigvalsh(x, symmetrize_input=False))

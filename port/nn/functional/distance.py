@@ -1,4 +1,4 @@
-"""How far vectors are apart."""
+"""Distances and similarities of vectors."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from port.nn.functional.kinks import vector_norm
 
 
 def cosine_similarity(x1: jax.Array, x2: jax.Array, dim: int = 1, eps: float = 1e-8) -> jax.Array:
-    """x1·x2 / (max(‖x1‖, eps) · max(‖x2‖, eps)) along ``dim``, which is gone in the result.
+    """x1·x2 / (max(‖x1‖, eps) · max(‖x2‖, eps)) along ``dim``, which is removed.
 
-    In the gradient the norms are taken as if they had no lower bound, as in torch, and a vector of zeros has a norm
-    of gradient 0. Source: torch.nn.CosineSimilarity, ATen's ``cosine_similarity``.
+    As in torch, the gradient ignores the lower bound of the norms, and the gradient of a zero vector's norm is 0.
+    Source: torch.nn.CosineSimilarity, ATen's ``cosine_similarity``.
 
     Args:
         x1: of any shape.
-        x2: of one that broadcasts with it.
+        x2: of a shape that broadcasts with x1's.
         dim: the axis of the vectors, in the shape that both broadcast to.
         eps: the least norm.
     """
@@ -36,8 +36,8 @@ def pairwise_distance(
 
     Args:
         x1: (…, D).
-        x2: of a shape that broadcasts with it.
-        p: the norm; its gradient where it has none is torch's, see `port.nn.functional.vector_norm`.
+        x2: of a shape that broadcasts with x1's.
+        p: order of the norm; for its gradient at zeros see `port.nn.functional.vector_norm`.
         eps: added to every difference.
         keepdim: keep the last axis, as 1.
     """

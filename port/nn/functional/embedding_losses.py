@@ -1,7 +1,6 @@
 """Losses of distances between embeddings, and of pairs: cosine and hinge embedding, margin ranking, triplets.
 
-A hinge's gradient is 0 at its edge, as that of torch 2.15. Formulas: the documentation of torch.nn's class of the same
-name.
+A hinge's gradient is 0 at its edge, as in torch 2.15. Formulas: the documentation of torch.nn's class of the same name.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from port.nn.functional.distance import pairwise_distance
 from port.nn.functional.reduction import reduce_losses
 
 EPSILON = float(np.float32(1e-12))
-"""Of the cosine: as torch's C++ has it, in float32, whatever the input is."""
+"""Of the cosine: the float32 constant of torch's C++, used for every dtype of the input."""
 
 Distance = Callable[[jax.Array, jax.Array], jax.Array]
 
@@ -28,17 +27,17 @@ def cosine_embedding_loss(
 ) -> jax.Array:
     """1 − cos for a target of 1, max(0, cos − margin) for −1; cos = x·y / √((x·x + ε)(y·y + ε)) with ε = 1e−12.
 
-    `optax.cosine_distance` is the first of both, with its ε elsewhere.
+    `optax.cosine_distance` is the first case, with ε in another place.
 
     Args:
         input1: embeddings x, (…, D).
         input2: embeddings y, (…, D).
-        target: 1 or −1, (…); any other gives 0.
-        margin: the cosine that strangers may have, −1 to 1.
+        target: 1 or −1, (…); any other value gives 0.
+        margin: the largest cosine of dissimilar pairs without a loss, −1 to 1.
         reduction: ``"none"`` for the shape (…), ``"mean"`` or ``"sum"``.
 
     Raises:
-        UsageError: another reduction, or shapes that do not fit.
+        UsageError: an unknown reduction, or shapes that do not match.
     """
     if input1.shape != input2.shape or target.shape != input1.shape[:-1]:
         raise UsageError(
@@ -59,11 +58,11 @@ def hinge_embedding_loss(
     Args:
         input: distances, any shape.
         target: 1 or −1, broadcast.
-        margin: the distance that strangers should have.
+        margin: the smallest distance of dissimilar pairs without a loss.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
-        UsageError: another reduction.
+        UsageError: an unknown reduction.
     """
     apart = jnp.where(target != 1, jax.nn.relu(margin - input), 0)
     return reduce_losses(apart + jnp.where(target != -1, input, 0), reduction)
@@ -76,13 +75,13 @@ def margin_ranking_loss(
 
     Args:
         input1: scores, any shape.
-        input2: scores of the others; the number of axes is the same, the lengths broadcast.
-        target: 1 where the first should be ranked higher, −1 where the second.
+        input2: the other scores, with the same number of axes; lengths broadcast.
+        target: 1 where input1 should be ranked higher, −1 where input2.
         margin: by how much.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
-        UsageError: another reduction, or different numbers of axes.
+        UsageError: an unknown reduction, or different numbers of axes.
     """
     _check_axes(input1, input2, target)
     return reduce_losses(jax.nn.relu(margin - target * (input1 - input2)), reduction)
@@ -112,7 +111,7 @@ def triplet_margin_loss(
         reduction: ``"none"`` for the shape (…), ``"mean"`` or ``"sum"``.
 
     Raises:
-        UsageError: another reduction, a margin that is not positive, or different numbers of axes.
+        UsageError: an unknown reduction, a margin that is not positive, or different numbers of axes.
     """
     return triplet_margin_with_distance_loss(
         anchor,
@@ -135,10 +134,10 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> jax.Array:
-    """`triplet_margin_loss` with a distance of one's own: (…, D) and (…, D) → distances; by default that of there.
+    """`triplet_margin_loss` with a custom distance, (…, D) and (…, D) → distances; the default is the same.
 
     Raises:
-        UsageError: another reduction, a margin that is not positive, or different numbers of axes.
+        UsageError: an unknown reduction, a margin that is not positive, or different numbers of axes.
     """
     if margin <= 0:
         raise UsageError(f"triplet losses need a positive margin, got {margin}")
@@ -152,4 +151,4 @@ def triplet_margin_with_distance_loss(
 
 def _check_axes(*arrays: jax.Array) -> None:
     if len({array.ndim for array in arrays}) != 1:
-        raise UsageError(f"this loss takes arrays of one number of axes; got {', '.join(str(a.shape) for a in arrays)}")
+        raise UsageError(f"this loss needs equal numbers of axes; got shapes {', '.join(str(a.shape) for a in arrays)}")

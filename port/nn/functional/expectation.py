@@ -1,4 +1,4 @@
-"""What lengths a function was written for: checked where its arrays come in."""
+"""Shape checks for the arguments of a function."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from jax.typing import ArrayLike
 def expect(array: ArrayLike, lengths: str, **known: int) -> None:
     """Check an array's shape: ``expect(x, "n 32 32 3")``, ``expect(tokens, "n t; t <= 64")``.
 
-    A number is a length that the array must have. A name is a length that is free; where it stands twice, both must be
-    equal. Conditions on the names follow behind semicolons. A shape is known while a function is traced, so under
-    `jax.jit` this costs nothing.
+    A number is a required length. A name is any length; every use of a name must have the same length. Conditions on
+    the names follow after semicolons. Shapes are known at trace time, so under `jax.jit` the check costs nothing.
 
     Args:
         array: of any shape.
-        lengths: of its axes, in order, and conditions.
-        known: names that stand for the lengths of other arrays: ``n=x.shape[0]``.
+        lengths: of its axes, in order, then conditions.
+        known: names whose lengths come from other arrays: ``n=x.shape[0]``.
 
     Raises:
-        ValueError: no array, another number of axes, another length, or a condition that does not hold.
+        ValueError: not an array, a wrong number of axes, a wrong length, or a condition that does not hold.
     """
     axes, conditions = _parsed(lengths)
     wanted = f"expected an array of shape ({', '.join(axes)}{',' if len(axes) == 1 else ''})"
@@ -46,7 +45,7 @@ def expect(array: ArrayLike, lengths: str, **known: int) -> None:
 def _holds(condition: CodeType, sizes: dict[str, int]) -> bool:
     try:
         return bool(eval(condition, {"__builtins__": {}, "max": max, "min": min, "int": int}, sizes))
-    except ZeroDivisionError:  # of a length of 0
+    except ZeroDivisionError:  # a length is 0
         return False
 
 

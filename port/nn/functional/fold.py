@@ -17,7 +17,8 @@ def unfold(
 ) -> jax.Array:
     """(N, H, W, C) → (N, blocks, C·kH·kW): torch.nn.Unfold's, with the blocks before their elements.
 
-    The order within a block is torch's, a channel's window after the other's. Source: torch.nn.Unfold's documentation.
+    The order within a block is torch's: channel by channel, each with its whole window. Source: torch.nn.Unfold's
+    documentation.
 
     Args:
         input: (N, H, W, C) or (H, W, C).
@@ -27,7 +28,7 @@ def unfold(
         stride: steps between blocks.
 
     Raises:
-        UsageError: a block that does not fit.
+        UsageError: a block larger than the padded image.
     """
     lengths = spatial_shape(input, 2)
     kernel, dilation, padding, stride = (
@@ -58,16 +59,16 @@ def fold(
     padding: Sizes = 0,
     stride: Sizes = 1,
 ) -> jax.Array:
-    """(N, blocks, C·kH·kW) → (N, H, W, C), where blocks overlap their sum: the transpose of `unfold`.
+    """(N, blocks, C·kH·kW) → (N, H, W, C), summed where blocks overlap: the transpose of `unfold`.
 
     Source: torch.nn.Fold's documentation.
 
     Args:
-        input: (N, blocks, C·kH·kW) or (blocks, C·kH·kW), as `unfold` gives them.
+        input: (N, blocks, C·kH·kW) or (blocks, C·kH·kW), as `unfold` returns them.
         output_size: H and W; one number for both, here and below.
         kernel_size: the block's height and width.
         dilation: steps between a block's elements.
-        padding: what `unfold` padded, and this cuts off.
+        padding: the padding of `unfold`, cropped here.
         stride: steps between blocks.
 
     Raises:

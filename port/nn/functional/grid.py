@@ -1,4 +1,4 @@
-"""Reading an image at places that another array names, channels last."""
+"""Sampling an image at given coordinates, channels last."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from port.errors import UnknownChoice, UsageError
 from port.nn.functional.activation import hardtanh
 
 Tap = tuple[jax.Array, jax.Array]
-"""Indices along an axis, and how heavy the elements there are."""
+"""Indices along an axis, and the weights of the elements there."""
 
 _MODES = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("zeros", "border", "reflection")
@@ -26,18 +26,18 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> jax.Array:
-    """(N, *spatial, C) at the places of (N, *size, axes) → (N, *size, C). Source: torch.nn.functional.grid_sample.
+    """(N, *spatial, C) sampled at (N, *size, axes) → (N, *size, C). Source: torch.nn.functional.grid_sample.
 
     Args:
         input: (N, H, W, C) or (N, D, H, W, C).
-        grid: a place's numbers, −1 and 1 the image's ends: the last axis holds (x, y) or (x, y, z), x along W.
+        grid: coordinates, from −1 to 1 between the image's ends; the last axis holds (x, y) or (x, y, z), x along W.
         mode: ``"bilinear"``, ``"nearest"``, ``"bicubic"`` (for two axes).
-        padding_mode: what is beyond the ends: ``"zeros"``, ``"border"``, ``"reflection"``.
-        align_corners: the ends are the centres of the outermost elements, not their edges.
+        padding_mode: values beyond the ends: ``"zeros"``, ``"border"``, ``"reflection"``.
+        align_corners: −1 and 1 are the centres of the outermost elements, not their edges.
 
     Raises:
-        UnknownChoice: another mode or padding.
-        UsageError: a grid that does not belong to the input.
+        UnknownChoice: an unknown mode or padding.
+        UsageError: the shapes of grid and input do not match.
     """
     if mode not in _MODES:
         raise UnknownChoice("mode of grid_sample", mode, _MODES)
@@ -62,13 +62,13 @@ def grid_sample(
 
 
 def affine_grid(theta: jax.Array, size: Sequence[int], align_corners: bool | None = None) -> jax.Array:
-    """The places of `grid_sample` that matrices (N, axes, axes + 1) move an image to: (N, *size[2:], axes).
+    """Build the grid of `grid_sample` for affine matrices (N, axes, axes + 1): (N, *size[2:], axes).
 
     Source: torch.nn.functional.affine_grid.
 
     Args:
-        theta: of each image, the matrix and the shift beside it.
-        size: the shape of the result as torch has it, (N, C, *spatial).
+        theta: for each image the matrix, and the shift in the last column.
+        size: shape of the sampled image in torch's layout, (N, C, *spatial).
         align_corners: as in `grid_sample`.
     """
     spatial = tuple(size[2:])
@@ -112,7 +112,7 @@ def _moved_inside(place: jax.Array, length: int, padding_mode: str, align_corner
     return hardtanh(place, 0, length - 1)
 
 
-# Keys' curve, with a = −0.75, within 1 and beyond.
+# Keys' cubic with a = −0.75: for |x| ≤ 1, and for 1 < |x| < 2.
 def _near(x: jax.Array) -> jax.Array:
     return (1.25 * x - 2.25) * x * x + 1
 

@@ -1,7 +1,7 @@
-"""Functions whose gradient at a kink is torch's and not JAX's.
+"""Functions with torch's gradient at kinks, where JAX's differs.
 
-Not here because JAX agrees: max(x, 0) with gradient 0 at 0 is `jax.nn.relu` (torch 2.15's ``clamp_min``; 2.13 has 1
-there), and the minimum of two splits its gradient between equals in both.
+Left out because JAX agrees: `jax.nn.relu` is max(x, 0) with gradient 0 at 0 (torch 2.15's ``clamp_min``; torch 2.13 has
+1 there), and the minimum of two equal values splits its gradient in both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 
 def absolute(x: jax.Array) -> jax.Array:
-    """|x|, of x's shape, with gradient 0 at 0 and at NaN; that of `jnp.abs` is 1 at 0, and that of a NaN is NaN."""
+    """|x|, of x's shape, with gradient 0 at 0 and at NaN; that of `jnp.abs` is 1 at 0 and NaN at NaN."""
     return x * ((x > 0).astype(x.dtype) - (x < 0).astype(x.dtype))
 
 
@@ -27,8 +27,8 @@ def vector_norm(
 
     Args:
         x: of any shape.
-        ord: p; may be 0 (the number of values that are not zero), or infinite (the largest; equals share the gradient).
-        dim: the axes; None: all of them.
+        ord: p; may be 0 (the number of nonzero values), or infinite (the largest; equal maxima share the gradient).
+        dim: the axes; None for all.
         keepdim: keep the axes, with length 1.
     """
     axis = tuple(dim) if isinstance(dim, Sequence) else dim
@@ -39,7 +39,7 @@ def vector_norm(
         return size.sum(axis=axis, keepdims=keepdim)
     if math.isinf(ord):
         return (jnp.max if ord > 0 else jnp.min)(size, axis=axis, keepdims=keepdim)
-    # A power's derivative at 0 may be infinite, which times 0 is NaN: zeros never reach it.
+    # A power's derivative at 0 may be infinite, and times 0 would be NaN: zeros are masked before it.
     powers = jnp.square(size) if ord == 2 else jnp.where(size == 0, 0, jnp.where(size == 0, 1, size) ** ord)
     total = powers.sum(axis=axis, keepdims=keepdim)
     return _root(total) if ord == 2 else jnp.where(total == 0, 0, jnp.where(total == 0, 1, total) ** (1 / ord))
@@ -54,8 +54,8 @@ def std(
 
     Args:
         x: of any shape.
-        dim: the axes; None: all of them.
-        correction: the sum of squares is divided by the count less this.
+        dim: the axes; None for all.
+        correction: the sum of squares is divided by the count minus this.
         keepdim: keep the axes, with length 1.
     """
     axis = tuple(dim) if isinstance(dim, Sequence) else dim

@@ -1,7 +1,7 @@
 """Losses of a predicted distribution: gaussian_nll, poisson_nll, kl_div.
 
-Every function takes arrays of any one shape, in any layout, and gives that shape with ``reduction="none"``, otherwise
-a scalar. Formulas: the documentation of torch.nn's class of the same name.
+Every function takes arrays of one common shape, in any layout, and returns that shape with ``reduction="none"``,
+otherwise a scalar. Formulas: the documentation of torch.nn's class of the same name.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> jax.Array:
-    """½(log v + (input − target)²/v), v = max(var, eps); the gradient goes through the maximum as if it were not there.
+    """½(log v + (input − target)²/v), v = max(var, eps); the gradient ignores the maximum.
 
     Args:
         input: means.
         target: samples.
-        var: variances, of the shape of ``input``; or with one axis of length 1; or without the *last* axis, which is
-            another one than torch's if the layout is; or one number for all. A negative one gives NaN: torch raises,
-            which compiled code cannot.
+        var: variances, of the shape of ``input``; or with one axis of length 1; or without the *last* axis (in another
+            layout than torch's, another axis); or one number. A negative variance gives NaN: torch raises, which
+            compiled code cannot.
         full: add the constant ½log 2π.
         eps: the smallest variance.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
-        UsageError: another reduction, a negative number for ``var``, or a ``var`` of another shape.
+        UsageError: an unknown reduction, a negative number for ``var``, or a ``var`` of a wrong shape.
     """
     if isinstance(var, float | int):
         if var < 0:
@@ -80,7 +80,7 @@ def poisson_nll_loss(
     """exp(input) − target·input; without ``log_input``: input − target·log(input + eps).
 
     Args:
-        input: the rate's logarithm, or the rate.
+        input: the logarithm of the rate, or without ``log_input`` the rate.
         target: counts.
         log_input: whether ``input`` is the logarithm.
         full: add Stirling's target·log target − target + ½log(2π·target), for targets above 1.
@@ -88,7 +88,7 @@ def poisson_nll_loss(
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
-        UsageError: another reduction.
+        UsageError: an unknown reduction.
     """
     losses = jnp.exp(input) - target * input if log_input else input - target * jnp.log(input + eps)
     if full:
@@ -103,12 +103,12 @@ def kl_div(input: jax.Array, target: jax.Array, *, reduction: str = "mean", log_
     Args:
         input: log-probabilities; the first axis is the batch.
         target: probabilities; or their logarithms, with ``log_target``.
-        reduction: ``"batchmean"``, the sum over the first axis' length, is the divergence; ``"mean"`` divides by the
-            number of values, which is smaller by the number of classes. Or ``"none"``, ``"sum"``.
+        reduction: ``"batchmean"``, the sum divided by the batch size, is the divergence; ``"mean"`` divides by the
+            number of values, so it is smaller by a factor of the number of classes. Or ``"none"``, ``"sum"``.
         log_target: whether ``target`` is a logarithm.
 
     Raises:
-        UsageError: another reduction.
+        UsageError: an unknown reduction.
     """
     check_reduction(reduction, (*REDUCTIONS, "batchmean"))
     losses = jnp.exp(target) * (target - input) if log_target else xlogy(target, target) - target * input

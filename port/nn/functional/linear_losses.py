@@ -1,4 +1,4 @@
-"""A linear layer and its cross entropy in one, so that the logits of a large vocabulary need never exist at once.
+"""A linear layer fused with its cross entropy, so that the logits of a large vocabulary never exist all at once.
 
 Source of the formula: torch.nn.functional.linear_cross_entropy.
 """
@@ -32,18 +32,19 @@ def linear_cross_entropy(
     Args:
         input: (…, in_features).
         linear_weight: a kernel (in_features, C); or (in_features, *out_features, C), for a class at each of several
-            places. torch's is (C, *out_features, in_features).
+            positions. torch's is (C, *out_features, in_features).
         target: labels (…, *out_features), or probabilities (…, *out_features, C).
         linear_bias: (*out_features, C).
         weight: a factor for each class, (C,).
         reduction: ``"none"`` for the shape (…, *out_features), ``"mean"`` or ``"sum"``.
-        ignore_index: the label of rows that do not count; None for −100.
-        label_smoothing: the share of the target that is spread evenly over the classes.
-        chunk_size: rows whose logits exist at one time, forward and backward; ``"auto"`` lets them take about the
-            memory of ``input``. None for all. The result is the same but for rounding.
+        ignore_index: the label of rows to leave out; None for −100.
+        label_smoothing: the fraction of the target that is spread evenly over the classes.
+        chunk_size: rows whose logits exist at the same time, forward and backward; with ``"auto"`` they take about the
+            memory of ``input``; None for all. The result is the same up to rounding.
 
     Raises:
-        UsageError: as `cross_entropy`; an ``ignore_index`` beside probabilities; arrays or a chunk that do not fit.
+        UsageError: as `cross_entropy`; an ``ignore_index`` together with probabilities; shapes that do not match; a
+            chunk_size that is not a positive number.
     """
     check_reduction(reduction)
     in_features, *outputs = linear_weight.shape
@@ -58,7 +59,7 @@ def linear_cross_entropy(
         )
     probabilities = jnp.issubdtype(target.dtype, jnp.floating)
     if probabilities and ignore_index is not None:
-        raise UsageError(f"ignore_index ({ignore_index}) means nothing beside class probabilities")
+        raise UsageError(f"ignore_index ({ignore_index}) has no meaning for class probabilities")
     ignored = -100 if ignore_index is None else ignore_index
 
     def of_rows(input: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -73,7 +74,7 @@ def linear_cross_entropy(
 
     leading = input.shape[:-1]
     if target.shape[: len(leading)] != leading:
-        raise UsageError(f"an input {input.shape} needs targets {leading} and what follows; got {target.shape}")
+        raise UsageError(f"an input {input.shape} needs targets that start with {leading}; got {target.shape}")
     target = target.reshape(rows, *target.shape[len(leading) :])
     chunks = tuple(_in_chunks(array, size) for array in (input.reshape(rows, in_features), target))
     # Without the checkpoint, every chunk's logits would be kept for the backward pass.
@@ -85,18 +86,18 @@ def linear_cross_entropy(
 
 
 def _rows_at_a_time(chunk_size: int | str | None, rows: int, growth: float) -> int:
-    """Rows of a chunk; ``growth`` is how much longer a row of logits is than one of the input."""
+    """Return the rows of a chunk; ``growth`` is the length of a row of logits over that of the input."""
     if chunk_size is None:
         return rows
     if chunk_size == "auto":
         return max(1, math.ceil(rows / max(1, math.ceil(growth))))
     if not isinstance(chunk_size, int) or chunk_size < 1:
-        raise UsageError(f"chunk_size is a positive number of rows, 'auto' or None; got {chunk_size!r}")
+        raise UsageError(f"chunk_size must be a positive number of rows, 'auto' or None; got {chunk_size!r}")
     return chunk_size
 
 
 def _in_chunks(array: jax.Array, size: int) -> jax.Array:
-    """(rows, …) → (chunks, size, …), filled up with zeros."""
+    """(rows, …) → (chunks, size, …), padded with zeros."""
     missing = -len(array) % size
     array = jnp.pad(array, ((0, missing), *((0, 0) for _ in array.shape[1:])))
     return array.reshape(-1, size, *array.shape[1:])

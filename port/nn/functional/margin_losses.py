@@ -1,6 +1,6 @@
 """Hinge losses of class scores, the classes last: multi_margin, multilabel_margin.
 
-A hinge's gradient is 0 at its edge, as torch's. Formulas: the documentation of torch.nn's class of the same name.
+A hinge's gradient is 0 at its edge, as in torch. Formulas: the documentation of torch.nn's class of the same name.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ def multi_margin_loss(
 
     Args:
         input: scores x, (…, C).
-        target: labels y, (…). One that is no class gives NaN: torch raises, which compiled code cannot.
+        target: labels y, (…). A label that is not a class gives NaN: torch raises, which compiled code cannot.
         p: 1 or 2.
-        margin: how far the right class should be ahead.
+        margin: how far the target's score should exceed the others.
         weight: w, a factor for each class, (C,).
         reduction: ``"none"`` for the shape (…), ``"mean"`` or ``"sum"``.
 
     Raises:
-        UsageError: another reduction or p, or shapes that do not fit.
+        UsageError: an unknown reduction or p, or shapes that do not match.
     """
     if p not in (1, 2):
-        raise UsageError(f"multi_margin_loss knows p = 1 and p = 2, got {p}")
+        raise UsageError(f"multi_margin_loss takes p = 1 or p = 2, got {p}")
     classes = input.shape[-1]
     if target.shape != input.shape[:-1]:
-        raise UsageError(f"labels of scores {input.shape} have shape {input.shape[:-1]}, got {target.shape}")
+        raise UsageError(f"labels of scores {input.shape} need shape {input.shape[:-1]}, got {target.shape}")
     if weight is not None and weight.shape != (classes,):
-        raise UsageError(f"class weights of {classes} classes have shape ({classes},), got {weight.shape}")
+        raise UsageError(f"class weights of {classes} classes need shape ({classes},), got {weight.shape}")
     right = target[..., None] == jnp.arange(classes)
     hinges = jnp.where(right, 0, jax.nn.relu(margin - _scores_of(input, target[..., None]) + input) ** p)
     losses = hinges.sum(axis=-1) / classes
@@ -52,15 +52,15 @@ def multilabel_margin_loss(input: jax.Array, target: jax.Array, *, reduction: st
 
     Args:
         input: scores x, (…, C).
-        target: (…, C), labels before the first negative number; what follows it is not read. One that is no class
-            gives NaN. A label that stands twice counts twice, as in torch.
+        target: (…, C), labels up to the first negative number; the rest is ignored. A label that is not a class gives
+            NaN. A repeated label counts each time, as in torch.
         reduction: ``"none"`` for the shape (…), ``"mean"`` or ``"sum"``.
 
     Raises:
-        UsageError: another reduction, or shapes that differ.
+        UsageError: an unknown reduction, or shapes that differ.
     """
     if input.shape != target.shape:
-        raise UsageError(f"scores and labels have one shape; got {input.shape} and {target.shape}")
+        raise UsageError(f"scores and labels must have equal shapes; got {input.shape} and {target.shape}")
     classes = input.shape[-1]
     is_label = jnp.cumprod(target >= 0, axis=-1).astype(bool)
     labels = jnp.where(is_label, target, 0)
@@ -71,7 +71,7 @@ def multilabel_margin_loss(input: jax.Array, target: jax.Array, *, reduction: st
 
 
 def _scores_of(input: jax.Array, labels: jax.Array) -> jax.Array:
-    """Scores of labels along the last axis, NaN for what is no class."""
+    """Return the scores of labels along the last axis, NaN for a label that is not a class."""
     is_class = (labels >= 0) & (labels < input.shape[-1])
     scores = jnp.take_along_axis(input, jnp.where(is_class, labels, 0), axis=-1)
     return jnp.where(is_class, scores, jnp.nan)

@@ -1,9 +1,9 @@
 """Max pooling with all of torch's options, channels last: (N, *spatial, C) or (*spatial, C).
 
-`flax.nnx.max_pool` is the same without ``ceil_mode``, ``dilation`` and ``return_indices``; the others Flax has not. As
-there, the number of spatial axes is that of ``kernel_size``, so that one function is torch's 1d, 2d and 3d. Of equal
-elements the first has the gradient and is the one returned as index. An index counts along the flattened spatial axes
-of its channel, as in torch.
+`flax.nnx.max_pool` is the same without ``ceil_mode``, ``dilation`` and ``return_indices``; Flax lacks the others. As in
+Flax, the length of ``kernel_size`` is the number of spatial axes, so one function serves as torch's 1d, 2d and 3d.
+Among equal maxima the first gets the gradient and gives the index. An index counts along the flattened spatial axes of
+its channel, as in torch.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def max_pool(
         input: (N, *spatial, C) or (*spatial, C).
         kernel_size: the window, a number for each spatial axis.
         stride: steps between windows; None is the kernel's size.
-        padding: −∞ at both ends of each axis, at most half of what a window spans.
+        padding: −∞ at both ends of each axis, at most half of the window's span.
         dilation: steps between the elements of a window.
-        ceil_mode: keep a last window that sticks out.
+        ceil_mode: keep a last window that extends past the end.
         return_indices: return (values, indices).
 
     Raises:
-        UsageError: sizes that do not belong to the input, too much padding.
+        UsageError: sizes that do not fit the input, too much padding.
     """
     spatial = len(kernel_size)
     lengths = spatial_shape(input, spatial)
@@ -64,7 +64,7 @@ def max_pool(
     dilation = each_axis(dilation, spatial, "dilation")
     axes = list(zip(lengths, kernel, stride, padding, dilation, strict=True))
     if any(2 * pad > apart * (size - 1) + 1 for _, size, _, pad, apart in axes):
-        raise UsageError(f"padding is at most half the window: got padding {padding}, kernel_size {kernel}")
+        raise UsageError(f"padding must be at most half the window: got padding {padding}, kernel_size {kernel}")
     counts = [windows_along(*axis, ceil=ceil_mode) for axis in axes]
     if return_indices or max(dilation) > 1:
         places = [positions(size, n, *options) for (size, *options), n in zip(axes, counts, strict=True)]
@@ -94,14 +94,14 @@ def adaptive_max_pool(input: jax.Array, output_size: Sequence[int | None], retur
         return_indices: return (values, indices).
 
     Raises:
-        UsageError: sizes that do not belong to the input.
+        UsageError: sizes that do not fit the input.
     """
     lengths = spatial_shape(input, len(output_size))
     counts = adaptive_sizes(output_size, lengths)
     places = []
     for length, count in zip(lengths, counts, strict=True):
         begin, end = adaptive_bounds(length, count)
-        # A shorter window holds its last element again, which changes no maximum.
+        # A shorter window repeats its last element, which does not change the maximum.
         places.append(np.minimum(begin[:, None] + np.arange((end - begin).max()), end[:, None] - 1))
     return _largest(input, _flat(places, lengths)[None, :, :, None], counts, return_indices)
 
@@ -115,25 +115,28 @@ def fractional_max_pool(
     *,
     random_samples: jax.Array,
 ) -> Pooled:
-    """The largest element of windows at random places. Source: Graham, "Fractional max-pooling", 2014, as in ATen's
-    ``fractional_max_pool2d`` and ``fractional_max_pool3d``, whose samples belong to other axes.
+    """Take the largest element of randomly placed windows.
+
+    Source: Graham, "Fractional max-pooling", 2014, as in ATen's ``fractional_max_pool2d`` and
+    ``fractional_max_pool3d``, which assign the samples to the axes in different orders.
 
     Args:
         input: (N, *spatial, C) or (*spatial, C), with 2 or 3 spatial axes.
         kernel_size: the window, a number for each spatial axis.
         output_size: windows along each spatial axis.
-        output_ratio: or their share of the input's length.
+        output_ratio: alternatively, ``output_size`` as a fraction of the input's length.
         return_indices: return (values, indices).
-        random_samples: (N, C, spatial axes) in [0, 1): where each channel's windows lie; torch's ``_random_samples``;
-            the first N count. Of two axes the last comes first; of three the first.
+        random_samples: (N, C, spatial axes) in [0, 1): the positions of each channel's windows; torch's
+            ``_random_samples``. More than N samples are ignored. With two spatial axes the samples are ordered W, H;
+            with three D, H, W.
 
     Raises:
-        UsageError: not one of size and ratio, sizes or samples that do not belong to the input.
+        UsageError: not exactly one of size and ratio; sizes or samples that do not fit the input.
     """
     spatial = len(kernel_size)
     lengths = spatial_shape(input, spatial)
     if (output_size is None) == (output_ratio is None):
-        raise UsageError("fractional_max_pool takes an output_size or an output_ratio, one of the two")
+        raise UsageError("fractional_max_pool takes either an output_size or an output_ratio")
     if output_size is None:
         ratios = (output_ratio,) * spatial if isinstance(output_ratio, float | int) else tuple(output_ratio or ())
         counts = tuple(int(length * ratio) for length, ratio in zip(lengths, ratios, strict=True))
@@ -144,7 +147,7 @@ def fractional_max_pool(
     batch = input.shape[0] if input.ndim == spatial + 2 else 1
     if len(random_samples) < batch or random_samples.shape[1:] != (input.shape[-1], spatial):
         raise UsageError(
-            f"random_samples has the shape {(batch, input.shape[-1], spatial)}, (N, C, spatial axes), "
+            f"random_samples needs the shape {(batch, input.shape[-1], spatial)}, (N, C, spatial axes), "
             f"got {random_samples.shape}"
         )
     samples = random_samples[:batch, :, :: -1 if spatial == 2 else 1].astype(input.dtype)
@@ -156,18 +159,18 @@ def fractional_max_pool(
 
 
 def _fractional_starts(sample: jax.Array, length: int, count: int, kernel: int) -> jax.Array:
-    """(N, C) samples → (N, C, count) windows' first elements; the last window ends with the axis."""
+    """(N, C) samples → (N, C, count) starts of windows; the last window ends with the axis."""
     if count == 1:
         return jnp.full((*sample.shape, 1), length - kernel)
     step = jnp.asarray((length - kernel) / (count - 1), sample.dtype)
     window = np.arange(count - 1, dtype=np.float64).astype(sample.dtype)
-    # int() of torch's: towards zero, and nothing here is below it.
+    # torch's int() truncates towards zero; no value here is negative.
     starts = ((window + sample[..., None]) * step).astype(int) - (sample * step).astype(int)[..., None]
     return jnp.concatenate([starts, jnp.full((*sample.shape, 1), length - kernel)], axis=-1)
 
 
 def _flat(places: Sequence[Places], lengths: Sequence[int]) -> Places:
-    """For each axis (…, windows, kernel) indices → (…, all windows, a whole window) indices of the flattened axes."""
+    """Combine (…, windows, kernel) indices of each axis → (…, all windows, all elements) of the flattened axes."""
 
     def join(outer: tuple[Places, int], inner: tuple[Places, int]) -> tuple[Places, int]:
         (high, _), (low, length) = outer, inner
@@ -179,7 +182,7 @@ def _flat(places: Sequence[Places], lengths: Sequence[int]) -> Places:
 
 
 def _largest(input: jax.Array, places: np.ndarray | jax.Array, counts: Sequence[int], with_indices: bool) -> Pooled:
-    """The first of the largest elements at (N or 1, windows, elements, C or 1) places of the flattened input."""
+    """Take the first largest element at (N or 1, windows, elements, C or 1) indices of the flattened input."""
     *batch, channels = (*input.shape[: input.ndim - 1 - len(counts)], input.shape[-1])
     flat = input.reshape(prod(batch), -1, channels)
     n, windows, elements, c = places.shape

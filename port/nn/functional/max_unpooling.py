@@ -1,4 +1,4 @@
-"""The way back from a max pooling, channels last."""
+"""The partial inverse of max pooling, channels last."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ def max_unpool(
     stride: Sizes | None = None,
     padding: Sizes = 0,
 ) -> jax.Array:
-    """Every value at its index, zeros elsewhere: (N, *spatial, C) → (N, *output_size, C).
+    """Put every value at its index, zeros elsewhere: (N, *spatial, C) → (N, *output_size, C).
 
-    Where two values have one index, as windows that overlap give it, either may be the one that is kept (they are
-    equal if a max pooling made them), and both get its gradient, as in torch. An index beyond the output is dropped;
-    torch raises. Source: torch.nn.MaxUnpool2d, ATen's ``max_unpool2d``.
+    Where two values share an index, as with overlapping windows, either may be kept (they are equal if a max pooling
+    made them), and both get the gradient, as in torch. An index beyond the output is dropped; torch raises. Source:
+    torch.nn.MaxUnpool2d, ATen's ``max_unpool2d``.
 
     Args:
         input: (N, *spatial, C) or (*spatial, C).
-        indices: where each value came from, in input's shape, as `max_pool` returns it.
-        output_size: the spatial shape, or the whole shape, of what was pooled; several sizes pool to the same one.
+        indices: where each value came from, in input's shape, as `max_pool` returns them.
+        output_size: the spatial shape, or the whole shape, of the pooled array; several sizes pool to the same one.
         kernel_size: the window, a number for each spatial axis.
         stride: steps between windows; None is the kernel's size.
         padding: at both ends of each axis.
 
     Raises:
-        UsageError: indices of another shape, a size that does not pool to the input's.
+        UsageError: indices of a wrong shape, an output_size that does not pool to the input's.
     """
     spatial = len(kernel_size)
     lengths = spatial_shape(input, spatial)
     if indices.shape != input.shape:
-        raise UsageError(f"max_unpool has an index for each value: got {indices.shape} for {input.shape}")
+        raise UsageError(f"max_unpool needs an index for each value: got {indices.shape} for {input.shape}")
     stride = each_axis(kernel_size if stride is None else stride, spatial, "stride")
     padding = each_axis(padding, spatial, "padding")
     usual = [(size - 1) * s + k - 2 * p for size, k, s, p in zip(lengths, kernel_size, stride, padding, strict=True)]
@@ -52,7 +52,7 @@ def max_unpool(
     fits = len(wanted) == spatial and all(abs(w - u) < s for w, u, s in zip(wanted, usual, stride, strict=True))
     if not fits or min(wanted) < 0:
         raise UsageError(
-            f"output_size {output_size} does not pool to {lengths}: it is {usual}, or less than {stride} off"
+            f"output_size {output_size} does not pool to {lengths}: it must be less than {stride} off {usual}"
         )
 
     return unpool(input, indices, wanted)
@@ -76,7 +76,7 @@ def _scatter_jvp(
     size: int, primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
     (values, indices), (tangent, _) = primals, tangents
-    # Its transpose reads the gradient at each index, also where another value was written: torch's backward.
+    # The transpose reads the gradient at each index, even where another value was kept: torch's backward.
     return _scatter(values, indices, size), _empty(values, size).at[_places(indices)].add(tangent, mode="drop")
 
 

@@ -1,6 +1,6 @@
-"""Normalisation by statistics of the array itself, channels last. Scales and shifts are optional.
+"""Normalisation by the input's own statistics, channels last. Scales and shifts are optional.
 
-`jax.nn.standardize` takes the variance as the difference of two large numbers, which torch does not.
+`jax.nn.standardize` computes the variance as E[x²] − E[x]², torch in two passes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from port.errors import UsageError
 def batch_norm(
     input: jax.Array, weight: jax.Array | None = None, bias: jax.Array | None = None, eps: float = 1e-5
 ) -> jax.Array:
-    """Each channel of (N, *spatial, C) by its own mean and variance, as torch's ``batch_norm`` in training does."""
+    """Normalise each channel of (N, *spatial, C) by its mean and variance, as torch's ``batch_norm`` in training."""
     return _scaled(_standardized(input, tuple(range(input.ndim - 1)), eps), weight, bias)
 
 
 def instance_norm(
     input: jax.Array, weight: jax.Array | None = None, bias: jax.Array | None = None, eps: float = 1e-5
 ) -> jax.Array:
-    """Each channel of each image of (N, *spatial, C). Source: torch.nn.InstanceNorm2d without running statistics."""
+    """Normalise each channel of each image (N, *spatial, C). Source: torch.nn.InstanceNorm2d, no running statistics."""
     return _scaled(_standardized(input, tuple(range(1, input.ndim - 1)), eps), weight, bias)
 
 
@@ -34,7 +34,7 @@ def group_norm(
     bias: jax.Array | None = None,
     eps: float = 1e-5,
 ) -> jax.Array:
-    """Each block of channels of each image of (N, *spatial, C). Source: torch.nn.GroupNorm.
+    """Normalise each group of channels of each image (N, *spatial, C). Source: torch.nn.GroupNorm.
 
     Raises:
         UsageError: channels that the groups do not divide.
@@ -54,10 +54,10 @@ def layer_norm(
     bias: jax.Array | None = None,
     eps: float = 1e-5,
 ) -> jax.Array:
-    """Over the last axes, of lengths ``normalized_shape``, as weight and bias have. Source: torch.nn.LayerNorm.
+    """Normalise over the last axes, of ``normalized_shape``, as are weight and bias. Source: torch.nn.LayerNorm.
 
     Raises:
-        UsageError: other lengths.
+        UsageError: the input does not end in ``normalized_shape``.
     """
     last = len(normalized_shape)
     if not last or input.shape[-last:] != tuple(normalized_shape):
@@ -68,7 +68,7 @@ def layer_norm(
 
 
 def _standardized(x: jax.Array, axes: tuple[int, ...], eps: float) -> jax.Array:
-    """In float32 at least, as in torch."""
+    """Subtract the mean and divide by the deviation, in float32 at least, as in torch."""
     wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
     centred = wide - wide.mean(axes, keepdims=True)
     return (centred * jax.lax.rsqrt(jnp.square(centred).mean(axes, keepdims=True) + eps)).astype(x.dtype)

@@ -1,4 +1,4 @@
-"""What stands in the middle, and what stands most often, along an axis; with their places."""
+"""Order statistics along an axis, with their indices; binary search."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import jax.numpy as jnp
 
 
 def kthvalue(input: jax.Array, k: int, dim: int = -1, keepdim: bool = False) -> tuple[jax.Array, jax.Array]:
-    """The k-th smallest element along ``dim``, counted from 1, and where it is. Source: torch.kthvalue."""
+    """Return the k-th smallest element along ``dim``, counted from 1, and its index. Source: torch.kthvalue."""
     order = jnp.argsort(jax.lax.stop_gradient(input), axis=dim)
     return _picked(input, jax.lax.slice_in_dim(order, k - 1, k, axis=dim), dim, keepdim)
 
 
 def mode(input: jax.Array, dim: int = -1, keepdim: bool = False) -> tuple[jax.Array, jax.Array]:
-    """The element that stands most often along ``dim``, of several the smallest, and where it stands last.
+    """Return the most frequent element along ``dim``, the smallest of several, and its last index.
 
-    Source: torch.mode. It compares each element with each.
+    Source: torch.mode. Compares all pairs: memory is quadratic in the length.
     """
     x = jnp.moveaxis(jax.lax.stop_gradient(input), dim, -1)
     often = (x[..., :, None] == x[..., None, :]).sum(-1)
@@ -31,12 +31,12 @@ def _picked(input: jax.Array, places: jax.Array, dim: int, keepdim: bool) -> tup
 
 
 def searchsorted(sorted_sequence: jax.Array, input: jax.Array, right: bool = False) -> jax.Array:
-    """Where each value would have to stand in its row of a sorted array. Source: torch.searchsorted.
+    """Return the index at which each value belongs in its row of a sorted array. Source: torch.searchsorted.
 
     Args:
         sorted_sequence: rows (…, n).
-        input: values (…, m); a row's are sought in the same row of the other.
-        right: behind its equals.
+        input: values (…, m); each row is searched in the same row of ``sorted_sequence``.
+        right: return the index after equal elements, not before.
     """
 
     def of_rows(row: jax.Array, values: jax.Array) -> jax.Array:

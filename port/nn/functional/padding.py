@@ -13,27 +13,26 @@ _NUMPYS_MODE = {"constant": "constant", "reflect": "reflect", "replicate": "edge
 
 
 def pad(input: jax.Array, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> jax.Array:
-    """`jnp.pad` in torch's order and with torch's meaning of a negative number. Source: torch.nn.functional.pad.
+    """`jnp.pad` with torch's order and meaning of negative numbers. Source: torch.nn.functional.pad.
 
     Args:
         input: (N, *spatial, C) or (*spatial, C), any dtype.
-        pad: elements before and after the last *spatial* axis, then before and after the one in front of it, and so
-            on: (left, right, top, bottom, front, back). A negative number takes elements away: the input's own in
-            mode ``"circular"``, which goes round what is left; in the others those of the padded axis, so that what
-            is taken away is still reflected.
+        pad: elements before and after the last *spatial* axis, then before and after the axis in front of it, and so
+            on: (left, right, top, bottom, front, back). A negative number removes elements: in mode ``"circular"``
+            before padding, in the others after it, so that removed elements are still reflected.
         mode: ``"constant"``, ``"reflect"`` (without the edge), ``"replicate"`` (of the edge) or ``"circular"``.
         value: what ``"constant"`` pads with; None is 0.
 
     Raises:
-        UnknownChoice: another mode.
-        UsageError: an odd number of pads, more of them than spatial axes, nothing left, or more to reflect or to go
-            round than there is: a reflection stays below the axis's length, a circle within it.
+        UnknownChoice: an unknown mode.
+        UsageError: an odd number of pads, pads for more axes than there are, an empty result, or a pad that is too
+            large: a reflection must be shorter than the axis, a circular pad at most as long.
     """
     if mode not in _NUMPYS_MODE:
         raise UnknownChoice("padding mode", mode, _NUMPYS_MODE)
     if len(pad) % 2 or len(pad) // 2 >= input.ndim:
         raise UsageError(
-            f"pad has a number for either end of one spatial axis or more, which {input.shape} has before its "
+            f"pad needs two numbers for each spatial axis, and {input.shape} has {input.ndim - 1} axes before its "
             f"channels; got {tuple(pad)}"
         )
     channels = input.ndim - 1
@@ -49,7 +48,7 @@ def pad(input: jax.Array, pad: Sequence[int], mode: str = "constant", value: flo
 
 
 def _crop(input: jax.Array, widths: dict[int, tuple[int, int]]) -> jax.Array:
-    """Without as many elements as the negative numbers say."""
+    """Remove the elements that negative widths ask for."""
     for axis, (before, after) in widths.items():
         begin, end = max(-before, 0), input.shape[axis] - max(-after, 0)
         if begin >= end:

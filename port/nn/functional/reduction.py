@@ -1,4 +1,4 @@
-"""From one loss an element to the loss: torch's ``reduction``."""
+"""Reductions of losses: torch's ``reduction``."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ REDUCTIONS = ("none", "mean", "sum")
 
 
 def check_reduction(reduction: str, choices: tuple[str, ...] = REDUCTIONS) -> None:
-    """Raise UnknownChoice for a reduction that there is not."""
+    """Raise UnknownChoice for an unknown reduction."""
     if reduction not in choices:
         raise UnknownChoice("reduction", reduction, choices)
 
 
 def reduce_losses(losses: jax.Array, reduction: str) -> jax.Array:
-    """All of them (``"none"``), their mean over every axis, or their sum. The mean of none is NaN, as in torch.
+    """Return all losses (``"none"``), their mean over every axis, or their sum. An empty mean is NaN, as in torch.
 
     Raises:
-        UnknownChoice: another reduction.
+        UnknownChoice: an unknown reduction.
     """
     check_reduction(reduction)
     if reduction == "mean":
@@ -29,14 +29,14 @@ def reduce_losses(losses: jax.Array, reduction: str) -> jax.Array:
 
 
 def reduce_weighted(losses: jax.Array, weights: jax.Array, reduction: str) -> jax.Array:
-    """The same for losses that hold their weights already: the mean is Σ losses / Σ weights.
+    """Reduce losses that are multiplied by their weights: the mean is Σ losses / Σ weights.
 
     Raises:
-        UnknownChoice: another reduction.
+        UnknownChoice: an unknown reduction.
     """
     check_reduction(reduction)
     if reduction == "mean":
-        # A count has more digits than half precision holds.
+        # A count may exceed the digits of half precision.
         wide = jnp.promote_types(losses.dtype, jnp.float32)
         return (losses.sum(dtype=wide) / weights.sum(dtype=wide)).astype(losses.dtype)
     return losses.sum() if reduction == "sum" else losses

@@ -1,8 +1,8 @@
-"""Losses of a prediction and a number: l1, mse, smooth_l1, huber.
+"""Regression losses: l1, mse, smooth_l1, huber.
 
-Every function takes arrays of any one shape, in any layout, and gives that shape with ``reduction="none"``, otherwise
-a scalar. As in torch, shapes that differ are broadcast with a warning; ``weight`` has the shape of ``input``. Formulas:
-the documentation of torch.nn's class of the same name.
+Every function takes arrays of one common shape, in any layout, and returns that shape with ``reduction="none"``,
+otherwise a scalar. As in torch, different shapes are broadcast with a warning; ``weight`` has the shape of ``input``.
+Formulas: the documentation of torch.nn's class of the same name.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from port.nn.functional.reduction import reduce_losses, reduce_weighted
 def l1_loss(
     input: jax.Array, target: jax.Array, *, reduction: str = "mean", weight: jax.Array | None = None
 ) -> jax.Array:
-    """|input − target|; its gradient is 0 where both are equal, as torch's.
+    """|input − target|; the gradient is 0 where both are equal, as in torch.
 
     Args:
         input: the predictions.
-        target: what they should be.
+        target: the true values.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        weight: a factor for each; the mean then divides by their sum.
+        weight: a factor for each element; the mean then divides by their sum.
 
     Raises:
-        UsageError: another reduction, or a weight of another shape.
+        UsageError: an unknown reduction, or a weight of another shape.
     """
     input, target = _broadcast(input, target, weight)
     return _reduce(absolute(input - target), weight, reduction)
@@ -43,12 +43,12 @@ def mse_loss(
 
     Args:
         input: the predictions.
-        target: what they should be.
+        target: the true values.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        weight: a factor for each; the mean then divides by their sum.
+        weight: a factor for each element; the mean then divides by their sum.
 
     Raises:
-        UsageError: another reduction, or a weight of another shape.
+        UsageError: an unknown reduction, or a weight of another shape.
     """
     input, target = _broadcast(input, target, weight)
     return _reduce(optax.squared_error(input, target), weight, reduction)
@@ -66,13 +66,13 @@ def huber_loss(
 
     Args:
         input: the predictions.
-        target: what they should be.
+        target: the true values.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        delta: where the line begins; positive.
-        weight: a factor for each; the mean divides by the number of values even so, unlike that of `mse_loss`.
+        delta: where the linear part begins; positive.
+        weight: a factor for each element; unlike in `mse_loss`, the mean still divides by the number of values.
 
     Raises:
-        UsageError: another reduction, a weight of another shape, or a delta that is not positive.
+        UsageError: an unknown reduction, a weight of another shape, or a delta that is not positive.
     """
     if delta <= 0:
         raise UsageError(f"huber_loss needs a positive delta, got {delta}")
@@ -86,12 +86,12 @@ def smooth_l1_loss(input: jax.Array, target: jax.Array, *, reduction: str = "mea
 
     Args:
         input: the predictions.
-        target: what they should be.
+        target: the true values.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        beta: where the line begins; 0 makes it `l1_loss`.
+        beta: where the linear part begins; 0 makes it `l1_loss`.
 
     Raises:
-        UsageError: another reduction, or a negative beta.
+        UsageError: an unknown reduction, or a negative beta.
     """
     if beta < 0:
         raise UsageError(f"smooth_l1_loss needs a beta of 0 or more, got {beta}")
@@ -102,15 +102,15 @@ def smooth_l1_loss(input: jax.Array, target: jax.Array, *, reduction: str = "mea
 
 
 def _broadcast(input: jax.Array, target: jax.Array, weight: jax.Array | None = None) -> tuple[jax.Array, jax.Array]:
-    """Both in one floating shape; says so where they were not, since (N,) against (N, 1) makes (N, N)."""
+    """Broadcast both to one shape and float dtype; warn if the shapes differ, as (N,) against (N, 1) makes (N, N)."""
     if weight is not None and weight.shape != input.shape:
-        raise UsageError(f"the weight of a loss has the shape of its input, {input.shape}; got {weight.shape}")
+        raise UsageError(f"the weight of a loss must have its input's shape {input.shape}; got {weight.shape}")
     if input.shape != target.shape:
         warnings.warn(
-            f"a loss of input {input.shape} and target {target.shape} broadcasts them; give both one shape",
+            f"a loss broadcasts input {input.shape} and target {target.shape}; give both the same shape",
             stacklevel=3,
         )
-    # `float` is weak: it makes a float of an integer, and changes no float.
+    # `float` is weakly typed: it promotes integers and leaves floats unchanged.
     dtype = jnp.result_type(input, target, float)
     input, target = jnp.broadcast_arrays(input, target)
     return input.astype(dtype), target.astype(dtype)

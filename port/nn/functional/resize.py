@@ -1,11 +1,11 @@
 """Resizing as torch.nn.functional.interpolate does it, channels last.
 
-`jax.image.resize` has other coordinates: its ``nearest`` takes the centre where torch's takes the lower edge, its
-``cubic`` is another curve (a = −0.5, torch's −0.75), it smooths when it shrinks unless told otherwise, and it has
-neither ``align_corners`` nor a scale that the sizes do not give.
+`jax.image.resize` differs: its ``nearest`` takes the centre where torch's takes the lower edge, its ``cubic`` has a =
+−0.5 where torch's has −0.75, it antialiases when it shrinks by default, and it has neither ``align_corners`` nor a
+scale other than the ratio of the sizes.
 
-Every mode is the same along each axis by itself: each element of the result is a weighted sum of a few elements of the
-input (taps). Which ones, and how heavy, is known before anything is computed.
+Every mode is separable: along each axis, each element of the result is a weighted sum of a few input elements (taps).
+Their indices and weights are computed at trace time, in numpy.
 """
 
 from __future__ import annotations
@@ -35,19 +35,20 @@ def interpolate(
 
     Args:
         input: (N, *spatial, C) with 1 to 3 spatial axes; a float dtype.
-        size: of the result, for each spatial axis; a number is meant for all.
-        scale_factor: or its size by the input's, rounded down. The coordinates keep this factor, not the rounded one.
+        size: of the result, for each spatial axis; one number applies to all.
+        scale_factor: alternatively, the ratio of output size to input size; the size is rounded down, but coordinates
+            use the exact factor.
         mode: ``"nearest"`` (the lower neighbour), ``"nearest-exact"`` (the nearer one), ``"linear"``,
             ``"bilinear"``, ``"trilinear"`` (the name goes with the number of axes), ``"bicubic"``, ``"lanczos"`` (with
             antialias only), ``"area"`` (an adaptive average pool).
-        align_corners: let the corners' centres stay where they are; for linear modes and bicubic.
-        recompute_scale_factor: take the coordinates from the rounded size after all.
+        align_corners: align the centres of the corner elements; for linear modes and bicubic.
+        recompute_scale_factor: compute coordinates from the rounded size instead.
         antialias: smooth before shrinking; for two spatial axes, bilinear and bicubic (there with a = −0.5) and
             lanczos.
 
     Raises:
-        UnknownChoice: another mode.
-        UsageError: not one of size and scale_factor, an option that the mode does not have, no batch axis.
+        UnknownChoice: an unknown mode.
+        UsageError: not exactly one of size and scale_factor, an option that the mode lacks, no batch axis.
     """
     spatial = input.ndim - 2
     _check(spatial, mode, align_corners, antialias)
@@ -56,7 +57,7 @@ def interpolate(
     if recompute_scale_factor and size is not None:
         raise UsageError("recompute_scale_factor needs a scale_factor; with a size there is nothing to recompute")
     if min(sizes) < 1:
-        raise UsageError(f"size is at least 1 along every axis, got {sizes} from {lengths}")
+        raise UsageError(f"size must be at least 1 along every axis, got {sizes} from {lengths}")
     if mode == "area":
         return adaptive_avg_pool(input, sizes)
     # Coordinates and sums in the input's precision, or in float32, as in torch.
@@ -69,7 +70,7 @@ def interpolate(
 
 
 def _apply(x: jax.Array, axis: int, indices: np.ndarray, weights: np.ndarray) -> jax.Array:
-    """The weighted sums along one axis."""
+    """Compute the weighted sums along one axis."""
     if indices.shape[1] == 1:
         return jnp.take(x, indices[:, 0], axis)
     along = jnp.asarray(weights, x.dtype).reshape(*weights.shape, *(1,) * (x.ndim - 1 - axis))
@@ -97,9 +98,9 @@ def _check(spatial: int, mode: str, align_corners: bool | None, antialias: bool)
 def _sizes(
     lengths: tuple[int, ...], size: int | Sequence[int] | None, scale_factor: float | Sequence[float] | None
 ) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
-    """The result's size, and the factor that the coordinates keep, for each axis."""
+    """Return the result's size, and the factor for the coordinates, for each axis."""
     if (size is None) == (scale_factor is None):
-        raise UsageError("interpolate takes a size or a scale_factor, one of the two")
+        raise UsageError("interpolate takes either a size or a scale_factor")
     if size is not None:
         sizes = (size,) * len(lengths) if isinstance(size, int) else tuple(size)
         given: Sequence[object] = sizes
@@ -110,5 +111,5 @@ def _sizes(
         given = factors = kept
         sizes = tuple(math.floor(length * factor) for length, factor in zip(lengths, kept, strict=False))
     if len(given) != len(lengths):
-        raise UsageError(f"a size or scale_factor for each of {len(lengths)} spatial axes, got {given}")
+        raise UsageError(f"size or scale_factor needs a number for each of {len(lengths)} spatial axes, got {given}")
     return sizes, factors

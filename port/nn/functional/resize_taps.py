@@ -1,4 +1,4 @@
-"""Which elements an interpolation takes along one axis, and how heavy each is: in numpy, before anything is computed.
+"""Indices and weights of an interpolation along one axis, computed in numpy at trace time.
 
 Sources: ATen's ``UpSample.h`` and ``UpSampleKernel.cpp``.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis: its length before and after, the factor asked for, and the precision of its coordinates."""
+    """One axis: its length before and after, the requested factor, and the dtype of its coordinates."""
 
     length: int
     count: int
@@ -22,7 +22,7 @@ class Axis:
     dtype: np.dtype
 
     def step(self) -> np.floating:
-        """How far apart, in the input, two neighbours of the result are. Source: ``area_pixel_compute_scale``."""
+        """Return the distance, in the input, of two neighbours of the result. Source: ``area_pixel_compute_scale``."""
         number = self.dtype.type
         if self.align_corners:
             return number(self.length - 1) / number(self.count - 1) if self.count > 1 else number(0)
@@ -31,7 +31,7 @@ class Axis:
         return number(self.length) / number(self.count)
 
     def places(self) -> np.ndarray:
-        """Where the elements of the result lie in the input."""
+        """Return the input coordinates of the result's elements."""
         element = np.arange(self.count).astype(self.dtype)
         if self.align_corners:
             return element * self.step()
@@ -45,8 +45,8 @@ Taps = tuple[np.ndarray, np.ndarray]
 def _nearest(axis: Axis, offset: float) -> Taps:
     """Source: ATen's ``HelperInterpNearest``, which multiplies and adds at once and floors in float32.
 
-    Where rounding decides between two neighbours torch itself is of two minds: for channels last, and for large
-    images, it takes the step in float32 whatever the input is.
+    Where rounding decides between two neighbours torch is not consistent: for channels last, and for large images, it
+    computes the step in float32 for every input dtype.
     """
     step = np.float64(replace(axis, align_corners=False).step())
     place = (step * (np.arange(axis.count) + offset) - offset).astype(axis.dtype) + axis.dtype.type(offset)

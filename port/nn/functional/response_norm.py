@@ -14,16 +14,17 @@ from port.errors import UsageError
 def local_response_norm(
     input: jax.Array, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> jax.Array:
-    """x / (k + alpha · mean of x² over ``size`` channels around)^beta. Source: torch.nn.LocalResponseNorm.
+    """x / (k + alpha · mean of x² over ``size`` neighbouring channels)^beta. Source: torch.nn.LocalResponseNorm.
 
-    The mean is over ``size`` also where the window sticks out; an even one has more channels before than after.
+    The mean divides by ``size`` also where the window extends past the ends; an even window has one more channel before
+    than after.
 
     Args:
         input: (…, C), any shape.
         size: channels in a window.
         alpha: factor of the mean.
         beta: exponent.
-        k: added to it.
+        k: added to the scaled mean.
     """
     ends = [(0, 0)] * (input.ndim - 1) + [(size // 2, (size - 1) // 2)]
     ones = (1,) * input.ndim
@@ -35,21 +36,21 @@ def local_response_norm(
 
 @partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3, 4))
 def cross_map_lrn(input: jax.Array, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> jax.Array:
-    """torch.nn.CrossMapLRN2d, with its two slips: x / s^beta, s = k + alpha / size · sum of x² over channels around.
+    """torch.nn.CrossMapLRN2d with its two quirks: x / s^beta, s = k + alpha / size · sum of x² over nearby channels.
 
-    It differs from `local_response_norm` in that the sum keeps the square of the first channel to the end, and that
-    the gradient sums over another window than the value, one channel to the left; where a model was trained with it,
-    that is the model. Source: ``CrossMapLRN2d`` in torch/nn/modules/_functions.py.
+    Unlike in `local_response_norm`, the sum keeps the square of the first channel to the end, and the gradient sums
+    over a window shifted by one channel. Both are kept, for models that were trained with them. Source:
+    ``CrossMapLRN2d`` in torch/nn/modules/_functions.py.
 
     Args:
         input: (N, H, W, C).
         size: channels in a window, 2 or more; torch has no gradient for 1.
-        alpha: factor of the mean.
+        alpha: factor of the sum, divided by ``size``.
         beta: exponent.
-        k: added to it.
+        k: added to the scaled sum.
 
     Raises:
-        UsageError: not four axes.
+        UsageError: an input without exactly four axes.
     """
     if input.ndim != 4:
         raise UsageError(f"CrossMapLRN2d takes (N, H, W, C), got shape {input.shape}")
@@ -62,7 +63,7 @@ def _cross_map_lrn_jvp(
 ) -> tuple[jax.Array, jax.Array]:
     (x,), (tangent,) = primals, tangents
     y, scale = cross_map_lrn(x, size, alpha, beta, k), _scale(x, size, alpha, k)
-    # torch's backward gives channel c the terms of the channels j from c − before to c − before + size − 1.
+    # torch's backward adds to channel c the terms of channels j from c − before to c − before + size − 1.
     before = int(size - (size - 1) / 2)
     offset = np.subtract.outer(np.arange(x.shape[-1]), np.arange(x.shape[-1]))  # c − j
     window = jnp.asarray((offset <= before) & (offset > before - size), x.dtype)

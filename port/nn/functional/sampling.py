@@ -1,4 +1,4 @@
-"""The next token, drawn from a language model's scores."""
+"""Warping a language model's logits before the next token is sampled."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import jax.numpy as jnp
 
 
 def warped(logits: jax.Array, *, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> jax.Array:
-    """Scores of tokens, of which some are −∞: those that are not drawn. (…, vocabulary) → the same.
+    """Apply temperature, top-k and top-p: tokens that cannot be drawn get −∞. (…, vocabulary) → the same.
 
     In the order of ``transformers.generate``: temperature, then top_k, then top_p
     (``TemperatureLogitsWarper``, ``TopKLogitsWarper``, ``TopPLogitsWarper``).
 
     Args:
         logits: of each token.
-        temperature: the scores are divided by it.
-        top_k: so many of the highest are kept, and what ties with the last of them; 0 keeps all.
-        top_p: the fewest of the highest are kept whose probabilities sum to this or more; 1 keeps all. Of equal ones
-            those that stand later in the vocabulary.
+        temperature: divides the logits.
+        top_k: number of highest logits to keep, plus ties with the last of them; 0 keeps all.
+        top_p: keep the smallest set of most likely tokens whose probabilities sum to this or more; 1 keeps all. Among
+            equal tokens, those later in the vocabulary are kept.
     """
     logits = logits / temperature
     if top_k:

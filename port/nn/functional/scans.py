@@ -1,4 +1,4 @@
-"""The largest and the smallest so far, with their places."""
+"""Cumulative maxima and minima, with their indices."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import jax.numpy as jnp
 
 
 def cummax(input: jax.Array, dim: int) -> tuple[jax.Array, jax.Array]:
-    """The largest element so far along ``dim``, and where it is: of equals the last. Source: torch.cummax.
+    """Return the cumulative maximum along ``dim``, and its index: the last of equal ones. Source: torch.cummax.
 
-    The gradient goes to that place, where that of `jax.lax.cummax` is shared among equals.
+    The gradient goes to that index, where that of `jax.lax.cummax` is shared among equals.
     """
     return _extremes(input, dim, jax.lax.cummax)
 
 
 def cummin(input: jax.Array, dim: int) -> tuple[jax.Array, jax.Array]:
-    """The smallest, likewise. Source: torch.cummin."""
+    """Return the cumulative minimum along ``dim``, and its last index. Source: torch.cummin."""
     return _extremes(input, dim, jax.lax.cummin)
 
 

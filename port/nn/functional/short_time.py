@@ -1,4 +1,4 @@
-"""Spectra of short pieces of a signal, and the signal that they are of."""
+"""Short-time Fourier transforms and their inverse."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def stft(
     """(…, length) → complex (…, frequencies, frames). Source: torch.stft with ``center=False, return_complex=True``.
 
     Args:
-        input: real or complex signals; the first frame begins where they do.
-        n_fft: a frame's length.
+        input: real or complex signals; the first frame starts at their first element.
+        n_fft: length of a frame.
         hop_length: steps between frames; None is a quarter of ``n_fft``.
-        win_length: the window's length: it is filled up with zeros on both sides; None is ``n_fft``.
-        window: what each frame is multiplied by; None is ones.
+        win_length: length of the window, which is padded with zeros on both sides; None is ``n_fft``.
+        window: multiplies each frame; None is ones.
         normalized: divide by the root of ``n_fft``.
-        onesided: the first half of the frequencies alone; None says so for real signals and windows.
+        onesided: return only the first half of the frequencies; None does so for real signals and windows.
 
     Raises:
-        UsageError: frames that are longer than the signal.
+        UsageError: frames longer than the signal, or steps below 1.
     """
     length, hop = input.shape[-1], n_fft // 4 if hop_length is None else hop_length
     if not 0 < n_fft <= length or hop <= 0:
@@ -55,22 +55,22 @@ def istft(
     length: int | None = None,
     return_complex: bool = False,
 ) -> jax.Array:
-    """The signals (…, length) that complex spectra (…, frequencies, frames) are of. Source: torch.istft.
+    """Invert `stft`: complex spectra (…, frequencies, frames) → signals (…, length). Source: torch.istft.
 
     Args:
-        input: as `stft` gives it.
-        n_fft: a frame's length.
-        hop_length: as in `stft`, and so ``win_length``, ``window`` and ``normalized``.
-        win_length: see ``hop_length``.
-        window: see ``hop_length``.
-        center: whether half a frame is cut off at both ends.
-        normalized: see ``hop_length``.
-        length: of the result; what is lacking is zeros.
+        input: as `stft` returns it.
+        n_fft: length of a frame.
+        hop_length: as in `stft`.
+        win_length: as in `stft`.
+        window: as in `stft`.
+        center: whether to crop half a frame at both ends.
+        normalized: as in `stft`.
+        length: of the result; padded with zeros.
         return_complex: whether the signals are complex.
     """
     frames, hop = input.shape[-1], n_fft // 4 if hop_length is None else hop_length
     spectrum = input.swapaxes(-1, -2) * (sqrt(n_fft) if normalized else 1)
-    # Of all frequencies of a real signal torch, too, takes the first half.
+    # Given all frequencies of a real signal, torch too uses only the first half.
     pieces = jnp.fft.ifft(spectrum) if return_complex else jnp.fft.irfft(spectrum[..., : n_fft // 2 + 1], n_fft)
     filled = _filled(window, n_fft, win_length, input.real.dtype)
     whole = n_fft + hop * (frames - 1)
@@ -85,7 +85,7 @@ def istft(
 
 
 def _filled(window: jax.Array | None, n_fft: int, win_length: int | None, dtype: jnp.dtype) -> jax.Array:
-    """The window in the middle of a frame, zeros on both sides."""
+    """Centre the window in a frame, with zeros on both sides."""
     size = n_fft if win_length is None else win_length
     ones = jnp.ones(size, dtype) if window is None else window
     left = (n_fft - size) // 2

@@ -1,4 +1,4 @@
-"""Moves between channels and space, channels last. In all of them torch's order of the channels is kept."""
+"""Rearranging elements between channels and space, channels last, in torch's order of channels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from port.errors import UsageError
 
 
 def pixel_shuffle(input: jax.Array, upscale_factor: int) -> jax.Array:
-    """(…, H, W, C·r²) → (…, H·r, W·r, C). Source: torch.nn.PixelShuffle; of a channel's r² the row comes first.
+    """(…, H, W, C·r²) → (…, H·r, W·r, C). Source: torch.nn.PixelShuffle; a channel's r² are ordered row by row.
 
     Raises:
         UsageError: channels that r² does not divide.
@@ -24,7 +24,7 @@ def pixel_shuffle(input: jax.Array, upscale_factor: int) -> jax.Array:
 
 
 def pixel_unshuffle(input: jax.Array, downscale_factor: int) -> jax.Array:
-    """(…, H·r, W·r, C) → (…, H, W, C·r²): `pixel_shuffle` undone. Source: torch.nn.PixelUnshuffle.
+    """(…, H·r, W·r, C) → (…, H, W, C·r²), the inverse of `pixel_shuffle`. Source: torch.nn.PixelUnshuffle.
 
     Raises:
         UsageError: a height or width that r does not divide.
@@ -38,7 +38,7 @@ def pixel_unshuffle(input: jax.Array, downscale_factor: int) -> jax.Array:
 
 
 def channel_shuffle(input: jax.Array, groups: int) -> jax.Array:
-    """Takes turns among ``groups`` blocks of channels: (…, C) → (…, C). Source: torch.nn.ChannelShuffle.
+    """Interleave ``groups`` blocks of channels: (…, C) → (…, C). Source: torch.nn.ChannelShuffle.
 
     Raises:
         UsageError: channels that the groups do not divide.

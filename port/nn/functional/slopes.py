@@ -1,4 +1,4 @@
-"""A gradient of one's own."""
+"""Custom gradients."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import jax
 
 
 def sloped(y: jax.Array, x: jax.Array, slope: jax.Array) -> jax.Array:
-    """y, whose gradient by x is ``slope`` besides what it has: dy + slope · dx.
+    """Return y with an extra gradient with respect to x: dy + slope · dx.
 
-    What ``torch.autograd.Function`` is used for: ``sloped(stop_gradient(jnp.sign(x)), x, jnp.abs(x) < 1)`` is a
+    It covers common uses of ``torch.autograd.Function``: ``sloped(stop_gradient(jnp.sign(x)), x, jnp.abs(x) < 1)`` is a
     straight-through estimator, ``sloped(stop_gradient(x), x, -1)`` reverses a gradient.
 
     Args:
         y: of any shape.
         x: of y's shape.
-        slope: of y's shape, or one that broadcasts to it; no gradient passes through it.
+        slope: of y's shape, or one that broadcasts to it; not differentiated.
     """
 
     @jax.custom_jvp

@@ -1,4 +1,4 @@
-"""Special functions with torch's values where JAX's are others."""
+"""Special functions with torch's values where JAX's differ."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import jax.numpy as jnp
 
 
 def zeta(x: jax.Array, q: jax.Array) -> jax.Array:
-    """Hurwitz's zeta function, Σ (k + q)^-x over k = 0, 1, …
+    """Hurwitz zeta function, Σ (k + q)^−x over k = 0, 1, 2 and so on.
 
     `jax.scipy.special.zeta` differs at the poles, where q is a whole number that is not positive: it gives infinity
     for x < 1, and NaN for an odd or fractional x > 1. Source: torch.special.zeta.
 
     Args:
         x: any shape; NaN below 1, infinity at 1.
-        q: one that broadcasts with it.
+        q: a shape that broadcasts with x's.
     """
     is_pole = (q <= 0) & (q == jnp.floor(q))
     values = jnp.where(is_pole, jnp.inf, jax.scipy.special.zeta(x, q))

@@ -1,4 +1,4 @@
-"""Where the windows of a pooling lie: sizes and positions, known before anything is computed."""
+"""Sizes and positions of pooling windows, computed at trace time."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ Sizes = int | Sequence[int]
 
 
 def each_axis(sizes: Sizes, spatial: int, name: str) -> tuple[int, ...]:
-    """One number for each spatial axis; a single one is meant for every axis, as in torch.
+    """Return one number for each spatial axis; a single number applies to every axis, as in torch.
 
     Raises:
-        UsageError: another number of them.
+        UsageError: a wrong number of sizes.
     """
     given = (sizes,) if isinstance(sizes, int | np.integer) else tuple(sizes)
     if len(given) == 1:
         given *= spatial
     if len(given) != spatial:
-        raise UsageError(f"{name} has a number for each of {spatial} spatial axes, or one for all, got {sizes!r}")
+        raise UsageError(f"{name} needs a number for each of {spatial} spatial axes, or one for all, got {sizes!r}")
     return tuple(int(size) for size in given)
 
 
 def spatial_shape(input: jax.Array, spatial: int) -> tuple[int, ...]:
-    """The lengths of the spatial axes of (N, *spatial, C) or (*spatial, C).
+    """Return the lengths of the spatial axes of (N, *spatial, C) or (*spatial, C).
 
     Raises:
-        UsageError: an input with more or fewer axes.
+        UsageError: an input with a wrong number of axes.
     """
     if input.ndim not in (spatial + 1, spatial + 2):
         raise UsageError(
@@ -41,12 +41,12 @@ def spatial_shape(input: jax.Array, spatial: int) -> tuple[int, ...]:
 
 
 def windows_along(length: int, kernel: int, stride: int, padding: int, dilation: int = 1, ceil: bool = False) -> int:
-    """How many windows there are along an axis. Source: ATen's ``pooling_output_shape``.
+    """Count the windows along an axis. Source: ATen's ``pooling_output_shape``.
 
-    ``ceil`` keeps a last window that sticks out, unless it begins past the input and its left padding.
+    ``ceil`` keeps a last window that extends past the end, unless it starts past the input and its left padding.
 
     Raises:
-        UsageError: none.
+        UsageError: no window fits.
     """
     span = dilation * (kernel - 1) + 1
     count = (length + 2 * padding - span + (stride - 1 if ceil else 0)) // stride + 1
@@ -60,17 +60,18 @@ def windows_along(length: int, kernel: int, stride: int, padding: int, dilation:
 
 
 def pads(length: int, count: int, kernel: int, stride: int, padding: int) -> tuple[int, int]:
-    """Padding before and after an axis such that ``count`` windows fit, of which the last may stick out."""
+    """Return the padding before and after an axis that makes ``count`` windows fit, including a last partial one."""
     return padding, max((count - 1) * stride + kernel - length - padding, 0)
 
 
 def positions(length: int, count: int, kernel: int, stride: int, padding: int, dilation: int) -> np.ndarray:
-    """Which elements each window holds: (count, kernel) indices along an axis.
+    """Return the elements of each window: (count, kernel) indices along an axis.
 
-    A place in the padding is given by the window's nearest element inside: another copy of it changes no maximum.
+    A position in the padding gets the index of the window's nearest element inside: a repeated element does not change
+    a maximum.
 
     Raises:
-        UsageError: a window that holds padding only.
+        UsageError: a window of only padding.
     """
     start = np.arange(count)[:, None] * stride - padding
     first = start + np.maximum(-(start // dilation), 0) * dilation
@@ -81,18 +82,18 @@ def positions(length: int, count: int, kernel: int, stride: int, padding: int, d
 
 
 def adaptive_bounds(length: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Begin and end of ``count`` windows that cover an axis: ⌊i·length/count⌋ and ⌈(i+1)·length/count⌉."""
+    """Return start and end of ``count`` windows that cover an axis: ⌊i·length/count⌋ and ⌈(i+1)·length/count⌉."""
     window = np.arange(count)
     return window * length // count, -(-(window + 1) * length // count)
 
 
 def adaptive_sizes(output_size: Sequence[int | None], lengths: tuple[int, ...]) -> tuple[int, ...]:
-    """The size asked for along each axis; None keeps the input's.
+    """Return the requested size along each axis; None keeps the input's.
 
     Raises:
         UsageError: a size below 1.
     """
     sizes = tuple(length if size is None else size for size, length in zip(output_size, lengths, strict=True))
     if min(sizes) < 1:
-        raise UsageError(f"output_size is at least 1 along every axis, got {tuple(output_size)}")
+        raise UsageError(f"output_size must be at least 1 along every axis, got {tuple(output_size)}")
     return sizes

@@ -1,6 +1,6 @@
 """Layers: torch.nn class ⇄ flax.nnx, flax.linen or port.nn class. One file a family.
 
-Where several pairs speak of one torch class, the first that fits is its twin.
+If several pairs match a torch class, the first that fits is its twin.
 """
 
 from port.pairs.layers import (
@@ -57,6 +57,6 @@ LAYERS: tuple[LayerPair, ...] = (
 )
 
 DERIVED: tuple[Derive, ...] = parametrized.DERIVED
-"""Wrappers around any layer: their pairs are made from the pair of the layer inside."""
+"""Wrappers around a layer: their pairs are derived from the pair of the wrapped layer."""
 
 __all__ = ["DERIVED", "LAYERS"]

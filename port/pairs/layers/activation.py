@@ -1,6 +1,6 @@
-"""Activations: torch.nn class ⇄ jax.nn function, or port.nn.functional's where its gradient at a kink is another.
+"""Activations: torch.nn class ⇄ jax.nn function, or port.nn.functional's where gradients at kinks differ.
 
-Softmax and its kin take the axis that torch's module was given; a model whose channels go last gives another one.
+Softmax, LogSoftmax, Softmin and GLU take torch's axis; a channels-last model passes another one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _EACH = Each()
 
 
 def _plain(layer: str, function: str, *names: str, axes: Axes = _EACH, notes: tuple[str, ...] = ()) -> LayerPair:
-    """A function whose arguments, ``names``, are called as the attributes of torch's module."""
+    """Pair a module with a function whose arguments are the module's attributes ``names``."""
 
     def arguments(module: Any) -> dict[str, Any]:
         return {name: getattr(module, name) for name in names}
@@ -26,7 +26,7 @@ def _plain(layer: str, function: str, *names: str, axes: Axes = _EACH, notes: tu
 
 
 def _gelu_arguments(module: Any) -> dict[str, Any]:
-    return {"approximate": module.approximate == "tanh"}  # "none" is true, as every string that is not empty
+    return {"approximate": module.approximate == "tanh"}  # not bool(): "none" is a true string
 
 
 def _slopes(module: Any) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def _axis_of(module: Any) -> dict[str, Any]:
 
 
 def _has_an_axis(module: Any) -> bool:
-    # None depends on the input; and torch takes 0 for a single value too, which has no axis 0.
+    # None depends on the input's rank; and torch accepts 0 for a 0-d tensor, which has no axis 0.
     return module.dim not in (None, 0)
 
 

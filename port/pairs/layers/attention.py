@@ -1,4 +1,4 @@
-"""torch.nn.MultiheadAttention ⇄ port.nn.MultiheadAttention; and Flax's, whose kernels have an axis of heads."""
+"""torch.nn.MultiheadAttention ⇄ port.nn.MultiheadAttention, and Flax's, whose kernels have a head axis."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _arguments(module: Any) -> dict[str, Any]:
     }
 
 
-# out_proj is a linear layer on both sides: the pair of linear layers speaks of it.
+# out_proj is a linear layer on both sides: the pair of linear layers covers it.
 TORCHS = LayerPair(
     torch="torch.nn.MultiheadAttention",
     flax="port.nn.MultiheadAttention",
@@ -40,16 +40,16 @@ TORCHS = LayerPair(
 )
 
 
-# %% Flax's: query, key and value (features, heads, features of a head), out (heads, features of a head, features)
+# %% Flax's: query, key and value (features, heads, head_dim), out (heads, head_dim, features)
 
 
 def _with_heads(features: int, heads: int, inputs: int) -> tuple[ParamPair, ...]:
-    """The parameters, of so many features of queries, heads, and features of what is attended to."""
+    """Return the parameters, for the features of queries, the heads, and the features of keys and values."""
     apart = (heads, features // heads)
     split = Split(0, (features,) * 3)
     kernels = tuple(f"{name}.kernel" for name in PROJECTIONS)
     biases = tuple(f"{name}.bias" for name in PROJECTIONS)
-    if inputs == features:  # torch keeps the three in one
+    if inputs == features:  # torch packs the three into one
         weights = [("in_proj_weight", kernels, (split, *_kernel(features, apart)))]
     else:
         sizes = (features, inputs, inputs)
@@ -66,7 +66,7 @@ def _with_heads(features: int, heads: int, inputs: int) -> tuple[ParamPair, ...]
 
 
 def _kernel(inputs: int, apart: tuple[int, int]) -> tuple[Move, ...]:
-    """(heads · features of a head, inputs) → (inputs, heads, features of a head)."""
+    """(heads · head_dim, inputs) → (inputs, heads, head_dim)."""
     return Permute((1, 0)), Reshape((inputs, prod(apart)), (inputs, *apart))
 
 
@@ -79,19 +79,19 @@ def _nnx_facts(module: Any) -> Facts:
 
 
 def _linen_facts(module: Any) -> Facts:
-    # A Linen layer is told its features by its input; the parameters of a traced one show them.
+    # A Linen layer infers its features from the input; the parameters of a traced one show them.
     params = module.variables["params"]
     features, heads, _ = params["query"]["kernel"].shape
     return {"features": features, "heads": heads, "inputs": params["key"]["kernel"].shape[0]}
 
 
 def _is_flaxs_too(module: Any) -> bool:
-    """Whether Flax's attention can be this torch layer: it has nothing to add to the keys, and one size for both."""
+    """Whether Flax's attention can represent this torch layer: no added keys, and equal kdim and vdim."""
     return module.kdim == module.vdim and module.bias_k is None and not module.add_zero_attn
 
 
 def _is_torchs_too(module: Any) -> bool:
-    """Whether torch's attention can be this Flax layer: heads of their own for keys, one size, nothing normalised."""
+    """Whether torch's attention can represent this Flax layer: equal heads and sizes, no query-key normalisation."""
     sizes = {module.in_features, module.qkv_features, module.out_features}
     return len(sizes) == 1 and module.num_kv_heads == module.num_heads and not module.normalize_qk
 

@@ -14,7 +14,7 @@ _SHARED = (
     ParamPair("running_mean", "mean", collection="batch_stats"),
     ParamPair("running_var", "var", collection="batch_stats"),
 )
-# State dicts made before torch 0.4.1 lack it.
+# State dicts from before torch 0.4.1 lack it.
 _COUNT = ParamPair("num_batches_tracked", "num_batches_tracked", collection="batch_stats", optional=True)
 
 
@@ -45,8 +45,8 @@ def _batch_norm(name: str) -> Iterator[LayerPair]:
         )
 
 
-# SyncBatchNorm's twin is the same: under jit a batch that lies on several devices is still one batch, and under
-# pmap or shard_map it is given an axis_name.
+# SyncBatchNorm has the same twin: under jit a batch sharded over devices is still one batch; under pmap or shard_map
+# set axis_name.
 PAIRS = tuple(
     pair for name in ("BatchNorm2d", "BatchNorm1d", "BatchNorm3d", "SyncBatchNorm") for pair in _batch_norm(name)
 )

@@ -1,4 +1,4 @@
-"""torch layers whose weight is computed at every call: which weight, by what, and the layer as it would be without."""
+"""torch layers with a weight that is computed at every call: parametrizations and the older hooks."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class ComputedWeight:
 
     Attributes:
         name: the weight's name, ``"weight"``.
-        by: what computes it: a parametrization, or the older kind of hook.
-        plain: the layer as it would be without, holding what the weight is computed from in its place.
+        by: the parametrization, or the older hook, that computes it.
+        plain: the layer without it, with the original in the weight's place.
     """
 
     name: str
@@ -27,15 +27,15 @@ class ComputedWeight:
 
 
 def computed_weight(module: Any, by: str, original: str) -> ComputedWeight | None:
-    """The first weight of a torch module that a class computes.
+    """Return the first weight of a torch module that is computed by a class.
 
     Args:
         module: any torch module.
         by: the class's public name.
-        original: what the weight is computed from, in a state dict; ``{name}`` stands for the weight's name.
+        original: state-dict key of the original; ``{name}`` is the weight's name.
 
     Returns:
-        None where no weight is computed so, or where it then goes through another parametrization.
+        None if the class computes no weight, or if its result goes through another parametrization.
     """
     for name, chain in dict(getattr(module, "parametrizations", {})).items():
         if len(chain) == 1 and is_class(type(chain[0]), by):
@@ -47,7 +47,7 @@ def computed_weight(module: Any, by: str, original: str) -> ComputedWeight | Non
 
 
 def computing_hooks(module: Any) -> list[int]:
-    """The keys, in ``_forward_pre_hooks``, of the older hooks that compute a weight before every call."""
+    """Return the keys in ``_forward_pre_hooks`` of the older hooks that compute a weight before every call."""
     return [key for key, hook in module._forward_pre_hooks.items() if any(is_class(type(hook), by) for by in OLDER)]
 
 
@@ -55,7 +55,7 @@ def _without_parametrization(module: Any, name: str, original: str) -> Any:
     weight = getattr(module.parametrizations[name], original.rpartition(".")[2])
     others = {key: chain for key, chain in module.parametrizations.items() if key != name}
     modules = {key: inner for key, inner in module._modules.items() if key != "parametrizations"}
-    # torch put a subclass in place of the layer's class, whose properties compute the weights.
+    # torch replaced the layer's class by a subclass whose properties compute the weights.
     (cls,) = type(module).__bases__
     if others:
         modules["parametrizations"] = others
@@ -80,7 +80,7 @@ def _without_hook(module: Any, key: int, name: str, original: str) -> Any:
 
 
 def _changed(module: Any, cls: type, **changes: Any) -> Any:
-    """A shallow copy; torch's own copying computes weights, or refuses."""
+    """Return a shallow copy; torch's own copying computes weights, or raises."""
     copy: Any = object.__new__(cls)
     vars(copy).update(vars(module) | changes)
     return copy

@@ -13,7 +13,7 @@ from port.pairs.pair import LayerPair, ParamPair
 
 
 def explicit_padding(conv: Any) -> tuple[tuple[int, int], ...]:
-    """Zeros before and after each spatial axis of a torch convolution."""
+    """Return the zero padding before and after each spatial axis of a torch convolution."""
     if conv.padding == "valid":
         return tuple((0, 0) for _ in conv.kernel_size)
     if conv.padding == "same":
@@ -23,7 +23,7 @@ def explicit_padding(conv: Any) -> tuple[tuple[int, int], ...]:
 
 
 def has_axes(spatial: int) -> Callable[[Any], bool]:
-    """Whether a Flax convolution has so many spatial axes, by what it was told: an int is one axis."""
+    """Return a test whether a Flax convolution's kernel_size has this many axes; an int is one axis."""
 
     def fits(module: Any) -> bool:
         kernel_size = module.kernel_size
@@ -87,7 +87,7 @@ def _convolution(spatial: int) -> Iterator[LayerPair]:
     )
     yield flaxs
     yield ports
-    # Models that were written apart: the weights move in the same way, whatever the padding.
+    # For hand-written models: the weights move in the same way, whatever the padding.
     yield replace(ports, fits_torch=_pads_with_zeros)
     yield replace(flaxs, fits_torch=_pads_otherwise)
     yield replace(flaxs, flax="flax.linen.Conv", fits_torch=LayerPair.fits_torch)

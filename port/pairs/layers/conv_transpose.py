@@ -16,7 +16,7 @@ from port.pairs.pair import LayerPair, ParamPair
 
 
 def _padding(module: Any) -> tuple[tuple[int, int], ...]:
-    """What the input, spread out by the stride, is padded with: torch's own padding crops the result instead."""
+    """Return the padding of the dilated input; torch's own padding crops the result instead."""
     before = (d * (k - 1) - p for k, p, d in zip(module.kernel_size, module.padding, module.dilation, strict=True))
     return tuple((low, low + extra) for low, extra in zip(before, module.output_padding, strict=True))
 
@@ -49,7 +49,7 @@ _sized_at_calls: ContextVar[list[Any] | None] = ContextVar("sized_at_calls", def
 
 @contextmanager
 def output_sizes_at_calls() -> Iterator[None]:
-    """Within it, the torch layers of which `given_an_output_size` says so have the twin that takes a size."""
+    """Context manager in which layers marked by `given_an_output_size` get the twin that takes an output size."""
     token = _sized_at_calls.set([])
     try:
         yield
@@ -58,14 +58,14 @@ def output_sizes_at_calls() -> Iterator[None]:
 
 
 def given_an_output_size(module: Any) -> None:
-    """Note that some call gives this torch layer an ``output_size``, which Flax's class does not take.
+    """Mark a torch layer as called with an ``output_size``, which Flax's class does not take.
 
     Raises:
-        RuntimeError: outside of `output_sizes_at_calls`, where nothing would end it.
+        RuntimeError: outside of `output_sizes_at_calls`.
     """
     sized = _sized_at_calls.get()
     if sized is None:
-        raise RuntimeError("an output_size is noted within `output_sizes_at_calls` alone")
+        raise RuntimeError("layers can be marked only within `output_sizes_at_calls`")
     sized.append(module)
 
 
@@ -92,7 +92,7 @@ def _convolution(spatial: int) -> Iterator[LayerPair]:
         notes=("W5", "W24"),
     )
     yield flaxs
-    # Groups; and an output_size at the call, which Flax's does not take.
+    # Groups, and an output_size at the call, neither of which Flax's takes.
     yield replace(
         flaxs,
         flax="port.nn.ConvTranspose",
@@ -101,7 +101,7 @@ def _convolution(spatial: int) -> Iterator[LayerPair]:
         arguments=_ports_arguments,
         initializers=LayerPair.initializers,
     )
-    # A kernel that is not transposed is that of a convolution: (*window, in, out), and the other way round.
+    # With transpose_kernel=False the kernel is a convolution's: (*window, in, out), flipped.
     flipped = replace(
         flaxs,
         params=(
@@ -110,7 +110,7 @@ def _convolution(spatial: int) -> Iterator[LayerPair]:
         ),
         fits_flax=_is_transposed(False, has_its_axes),
         arguments=lambda module: {**_arguments(module), "transpose_kernel": False},
-        # Its axes would be taken for each other's fans.
+        # The initializers would confuse its fan-in and fan-out.
         initializers=LayerPair.initializers,
     )
     yield flipped

@@ -1,4 +1,4 @@
-"""Pairs that are derived from others: a wrapper around any layer that has a pair of its own."""
+"""Pairs of wrappers, derived from the pair of the wrapped layer."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Find = Callable[[Any], list[LayerPair]]
 
 
 class Derive(Protocol):
-    """Makes the pair of a wrapped layer from the pair of the layer inside."""
+    """Derives the pair of a wrapper from the pair of the wrapped layer."""
 
     def of_torch(self, module: Any, find: Find) -> LayerPair | None:
-        """The pair of a torch module, if it is one of these; ``find`` gives the pairs of a module inside."""
+        """Return the pair of a torch module if it is such a wrapper; ``find`` returns the pairs of an inner module."""
         ...
 
     def of_flax(self, module: Any, find: Find) -> LayerPair | None:
-        """The same of a Flax module."""
+        """Return the pair of a Flax module if it is such a wrapper."""
         ...

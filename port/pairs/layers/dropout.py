@@ -1,6 +1,6 @@
 """Dropout ⇄ flax.nnx.Dropout, with ``broadcast_dims`` where whole channels drop; alpha dropout ⇄ port.nn.
 
-In training the masks are JAX's; `port.random.shared_dropout` makes torch's side draw them too.
+In training the masks are JAX's; with `port.random.shared_dropout` torch draws the same ones.
 """
 
 from __future__ import annotations

@@ -13,13 +13,13 @@ PARAMS = (ParamPair("weight", "embedding"),)
 
 
 def _is_plain(module: Any) -> bool:
-    # Flax looks nothing up in a table of one row: every index gives that row.
+    # With a table of one row Flax ignores the indices: each gives that row.
     looks_up = module.num_embeddings > 1
     return looks_up and module.padding_idx is None and module.max_norm is None and not module.scale_grad_by_freq
 
 
 def _lacks(module: Any) -> tuple[str, ...]:
-    """Of a torch layer's options, those that Flax's Embed has not."""
+    """Describe a torch layer's options that Flax's Embed lacks."""
     told = {
         "padding_idx": "its row gets no gradient",
         "max_norm": "rows with a larger norm are scaled to it, in the table itself, when they are looked up",
@@ -27,7 +27,7 @@ def _lacks(module: Any) -> tuple[str, ...]:
     }
     given = [(name, getattr(module, name)) for name in told]
     return tuple(
-        f"{name}={value} in torch: {told[name]}; Flax's Embed has none: port.nn.Embedding({name}={value}) (W17)"
+        f"{name}={value} in torch: {told[name]}; Flax's Embed lacks it: use port.nn.Embedding({name}={value}) (W17)"
         for name, value in given
         if value is not None and value is not False
     )
@@ -70,7 +70,7 @@ PAIRS = (
         arguments=_options,
         initializers=LayerPair.initializers,
     ),
-    replace(_FLAXS, fits_torch=lambda module: not _is_plain(module), lacks=_lacks),  # written apart
+    replace(_FLAXS, fits_torch=lambda module: not _is_plain(module), lacks=_lacks),  # hand-written models
     replace(_FLAXS, flax="flax.linen.Embed", fits_torch=LayerPair.fits_torch, lacks=_lacks),
     LayerPair(
         torch="torch.nn.EmbeddingBag",

@@ -1,4 +1,4 @@
-"""torch's initial values as the initializers that a Flax layer is given."""
+"""torch's initial values as initializers of a Flax layer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from port.pairs.expression import Expression
 
 
 def torch_initializers(fan_in: int) -> dict[str, Expression]:
-    """Those of a linear layer or a convolution: both uniform, the bias by the inputs of one output."""
+    """Initializers of a linear layer or convolution: both uniform, bounded by the fan-in."""
     return {
         "kernel_init": Expression("port.nn.torch_kernel"),
         "bias_init": Expression("port.nn.torch_bias", (fan_in,)),

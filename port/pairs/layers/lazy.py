@@ -1,4 +1,4 @@
-"""torch's lazy layers, which become their plain selves when they are run, and until then have no shape to move."""
+"""torch's lazy layers, which become plain layers when run, and have no shapes before."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAMES = (
 
 
 def _not_run_yet(module: Any) -> str:
-    return "a lazy layer has no shape until it is run; give the torch model one batch first"
+    return "a lazy layer has no shapes until it is run: call the torch model on one batch first"
 
 
 def _no_flax_layer(module: Any) -> bool:

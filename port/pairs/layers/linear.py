@@ -45,7 +45,7 @@ def _general_facts(module: Any) -> Facts:
 
 
 def _linen_general_facts(module: Any) -> Facts:
-    # A Linen layer is told its features by its input; the parameters of a traced one show them.
+    # A Linen layer infers its features from the input; the parameters of a traced one show them.
     shape = module.variables["params"]["kernel"].shape
     count = len(module.features) if isinstance(module.features, tuple | list) else 1
     return {"inputs": tuple(shape[:-count]), "outputs": tuple(shape[-count:])}
@@ -70,7 +70,7 @@ PAIRS = (
     LayerPair(
         torch="torch.nn.Linear",
         flax="flax.nnx.LinearGeneral",
-        # How the features are cut into axes is the Flax side's to say.
+        # The Flax side determines how features are split into axes.
         params=_general_params,
         facts_of_torch=_features,
         facts_of_flax=_general_facts,

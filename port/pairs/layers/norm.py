@@ -83,7 +83,7 @@ def _over_trailing_axes() -> Iterator[LayerPair]:
     yield rms
     yield replace(rms, flax="port.nn.RMSNorm", fits_torch=LayerPair.fits_torch, arguments=_ports_rms_norm, axes=None)
     for flaxs in ("flax.nnx.RMSNorm", "flax.linen.RMSNorm"):
-        # Written apart: what epsilon the other side has is its own affair.
+        # Hand-written models: the other side sets its own epsilon.
         is_twin = flaxs == rms.flax
         yield replace(rms, flax=flaxs, fits_torch=_without_eps if is_twin else _over_one_axis)
 

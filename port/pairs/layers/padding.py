@@ -1,4 +1,4 @@
-"""Padding ⇄ port.nn.functional.pad: `jnp.pad` with torch's order and negative numbers, channels last."""
+"""Padding ⇄ port.nn.functional.pad: `jnp.pad` with torch's order and negative widths, channels last."""
 
 from __future__ import annotations
 

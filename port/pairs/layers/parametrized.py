@@ -1,9 +1,8 @@
 """Layers with a computed weight ⇄ port.nn.WeightNorm, SpectralNorm and Orthogonal around the layer's twin.
 
-torch has two ways to write them: ``torch.nn.utils.parametrizations``, which keeps the original beneath
-``parametrizations.weight``, and the older hooks ``torch.nn.utils.weight_norm`` and ``spectral_norm``, which keep
-``weight_v`` or ``weight_orig``. Either is read as it is written; the pair of the layer inside says how its weight
-moves.
+torch has two forms: ``torch.nn.utils.parametrizations``, with the original under ``parametrizations.weight``, and the
+older hooks ``torch.nn.utils.weight_norm`` and ``spectral_norm``, with ``weight_v`` or ``weight_orig``. Both are
+supported; the pair of the wrapped layer defines how its weight moves.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ Options = dict[str, Any]
 
 @dataclass(frozen=True)
 class Parametrization:
-    """One of torch's ways to compute a weight; makes the pair of a layer from the pair of the layer without it.
+    """One of torch's ways to compute a weight; derives a layer's pair from the pair of the layer without it.
 
     Attributes:
-        torch: the class that computes.
+        torch: the class that computes the weight.
         flax: the wrapper around the layer's twin.
-        original: torch's key of what stands in the weight's place; ``{name}`` is the weight's name.
-        beside: what else the weight is computed from: the wrapper's name for it, and torch's key.
+        original: torch's key of the original; ``{name}`` is the weight's name.
+        beside: other inputs of the computation: the wrapper's name and torch's key of each.
         options: the wrapper's options, from torch's object and the weight's axes.
-        fits_flax: whether a wrapper is this one, where it stands for several.
+        fits_flax: whether a Flax wrapper is this one, if its class has several pairs.
     """
 
     torch: str
@@ -44,7 +43,7 @@ class Parametrization:
     fits_flax: Callable[[Any], bool] = lambda module: True
 
     def of_torch(self, module: Any, find: Find) -> LayerPair | None:
-        """The pair of a torch layer with such a weight."""
+        """Return the pair of a torch layer with such a weight; None for other layers."""
         found = computed_weight(module, self.torch, self.original)
         pairs = find(found.plain) if found is not None else []
         if found is None or not pairs:
@@ -58,7 +57,7 @@ class Parametrization:
         return self._pair(pairs[0], params, place, self.options(found.by, axes), tuple(weight.shape), find)
 
     def of_flax(self, module: Any, find: Find) -> LayerPair | None:
-        """The pair of such a wrapper."""
+        """Return the pair of such a wrapper; None for other modules."""
         if not is_class(type(module), self.flax) or not self.fits_flax(module):
             return None
         for pair in find(module.layer):
@@ -113,10 +112,10 @@ class Parametrization:
 
 @dataclass(frozen=True)
 class _Arguments:
-    """A wrapper's constructor arguments; the layer inside is given as torch's."""
+    """A wrapper's constructor arguments, with torch's layer as the wrapped one."""
 
     parametrization: Parametrization
-    find: Find = field(compare=False)  # from either side, the pair is the same
+    find: Find = field(compare=False)  # the pair is the same from both sides
 
     def __call__(self, module: Any) -> Options:
         found = computed_weight(module, self.parametrization.torch, self.parametrization.original)
@@ -129,7 +128,7 @@ class _Arguments:
 
 
 def _place(params: tuple[ParamPair, ...], side: str, name: str, axes: int) -> tuple[ParamPair, Axes] | None:
-    """The pair of the weight, and where its axes go; None unless it is one parameter whose axes are reordered."""
+    """Return the weight's pair and its permutation; None unless it is one parameter with reordered axes."""
     for param in params:
         if getattr(param, side) == name and isinstance(param.torch, str) and isinstance(param.flax, str):
             if not param.moves:
@@ -144,11 +143,11 @@ def _inside(names: Names) -> Names:
 
 
 def _moves_beside(flax: str, options: Options, shape: tuple[int, ...], axes: Axes) -> tuple[Move, ...]:
-    """How what stands beside the weight moves; ``shape`` is the weight's in torch."""
+    """Return the moves of the other inputs of the computation; ``shape`` is the weight's in torch."""
     if axes == tuple(range(len(axes))):
         return ()
     if flax == "scale" and options["axis"] is not None:
-        return (Permute(axes),)  # torch keeps the axes that it has summed over
+        return (Permute(axes),)  # torch keeps reduced axes with length 1
     if flax == "base":
         matrix = (len(axes) - 2, len(axes) - 1)
         return (Permute((*(axis for axis in axes if axis not in matrix), *matrix)),)  # a batch of square matrices
@@ -168,12 +167,12 @@ def _moves_otherwise(module: Any) -> str:
 
 
 def _from_the_end(dim: int, axes: Axes) -> int:
-    """torch's axis of a weight as the twin's, counted from the end."""
+    """Convert torch's axis of a weight to the twin's, counted from the end."""
     return axes.index(dim % len(axes)) - len(axes)
 
 
 def _weight_norm(by: Any, axes: Axes) -> Options:
-    # torch says −1 for one norm over everything.
+    # In torch −1 is one norm over everything.
     return {"axis": None if by.dim == -1 else _from_the_end(by.dim, axes)}
 
 

@@ -1,6 +1,6 @@
-"""Pooling ⇄ flax.nnx.max_pool and avg_pool, or port.nn.functional's for the options that Flax has not.
+"""Pooling ⇄ flax.nnx.max_pool and avg_pool, or port.nn.functional's for options that Flax lacks.
 
-The twins are told the number of spatial axes by the length of ``kernel_size`` or ``output_size``; channels are last.
+The twins infer the number of spatial axes from the length of ``kernel_size`` or ``output_size``; channels are last.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from port.pairs.pair import LayerPair, ParamPair
 
 
 def _window(module: Any, spatial: int) -> dict[str, Any]:
-    """Kernel, stride and padding as Flax's poolings name them."""
+    """Return kernel, stride and padding under Flax's names."""
     kernel, stride, padding = (
         for_each_axis(value, spatial) for value in (module.kernel_size, module.stride, module.padding)
     )
@@ -20,7 +20,7 @@ def _window(module: Any, spatial: int) -> dict[str, Any]:
 
 
 def _options(module: Any, spatial: int, *names: str) -> dict[str, Any]:
-    """The same under torch's names, and what else ``names`` says that the module has."""
+    """Return kernel, stride and padding under torch's names, and further attributes ``names``."""
     sizes = {name: for_each_axis(getattr(module, name), spatial) for name in ("kernel_size", "stride", "padding")}
     return sizes | {name: getattr(module, name) for name in names}
 
@@ -39,7 +39,7 @@ def _max_pool(spatial: int) -> tuple[LayerPair, LayerPair]:
 
 def _avg_pool(spatial: int) -> tuple[LayerPair, LayerPair]:
     def is_flaxs(module: Any) -> bool:
-        # Flax counts elements without the padding in float32, to which it then widens half precision.
+        # Without padding Flax counts elements in float32, which would widen half precision.
         counts_all = module.count_include_pad or not any(for_each_axis(module.padding, spatial))
         return counts_all and not module.ceil_mode and getattr(module, "divisor_override", None) is None
 
@@ -53,7 +53,7 @@ def _avg_pool(spatial: int) -> tuple[LayerPair, LayerPair]:
 def _either(
     layer: str, function: str, spatial: int, is_flaxs: Any, arguments: Any, note: str
 ) -> tuple[LayerPair, LayerPair]:
-    """Flax's pooling where it is the same, else ours."""
+    """Return the pair with Flax's pooling where it is equivalent, then the one with ours."""
     torch, channels = f"torch.nn.{layer}", -spatial - 1
     return (
         LayerPair(
@@ -137,7 +137,7 @@ def _fractional_max_pool(spatial: int) -> LayerPair:
     def arguments(module: Any) -> dict[str, Any]:
         samples = module._random_samples
         if samples is not None:
-            # Its values are weights, which a module on the meta device has none of.
+            # The samples are data, which a module on the meta device lacks.
             samples = samples.new_zeros(samples.shape, device="cpu") if samples.is_meta else samples.detach().cpu()
         return {
             "kernel_size": for_each_axis(module.kernel_size, spatial),

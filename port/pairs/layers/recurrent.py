@@ -1,4 +1,4 @@
-"""torch.nn.RNN, LSTM, GRU and their cells ⇄ port.nn; cells with a bias ⇄ flax.nnx and flax.linen, for outputs alone."""
+"""torch.nn.RNN, LSTM, GRU and their cells ⇄ port.nn; cells with a bias ⇄ flax.nnx, flax.linen (equal outputs only)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _joined(hidden: int) -> tuple[ParamPair, ...]:
 
 
 def _apart(forget: str) -> Callable[[int], tuple[ParamPair, ...]]:
-    """A layer for each gate; nnx writes ``if_``, as ``if`` is Python's."""
+    """Return parameters with one layer per gate; nnx writes ``if_``, as ``if`` is a keyword."""
 
     def params(hidden: int) -> tuple[ParamPair, ...]:
         split: Move = Split(0, (hidden,) * 4)
@@ -101,7 +101,7 @@ def _linen_simple(hidden: int) -> tuple[ParamPair, ...]:
 
 
 def _linen_gru(hidden: int) -> tuple[ParamPair, ...]:
-    """Two biases summed for the gates r and z, apart for n: r multiplies the hidden one, in torch and here (W14)."""
+    """Sum the two biases for the gates r and z; keep both for n, where r multiplies the hidden one (W14)."""
     split: Move = Split(0, (hidden,) * 3)
     gates = "rzn"
     apart = EachBranch((Branch(1, (split,), 3),) * 2)
@@ -115,7 +115,7 @@ def _linen_gru(hidden: int) -> tuple[ParamPair, ...]:
 
 
 def _torchs_functions(cell: Any) -> bool:
-    """Whether a Flax cell computes with torch's functions: it may be given others."""
+    """Whether a Flax cell uses torch's activations; its constructor accepts others."""
     import jax
 
     return (
@@ -130,7 +130,7 @@ def _has_bias(module: Any) -> bool:
 
 
 def _is_one_cell(module: Any) -> bool:
-    """Whether a torch layer is one cell run over time."""
+    """Whether a torch layer is a single cell run over time."""
     return _has_bias(module) and module.num_layers == 1 and not module.bidirectional and not module.proj_size
 
 
@@ -173,7 +173,7 @@ def _with_one_bias() -> Iterator[LayerPair]:
 
 
 def _over_time(name: str, cell: LayerPair, params: Callable[[int], tuple[ParamPair, ...]]) -> LayerPair:
-    """torch's layer of one cell ⇄ flax.nnx.RNN around Flax's."""
+    """torch's layer of one cell ⇄ flax.nnx.RNN around Flax's cell."""
 
     def in_layer(hidden: int) -> tuple[ParamPair, ...]:
         return tuple(
@@ -206,7 +206,7 @@ def _no_hidden_bias(**facts: Any) -> tuple[ParamPair, ...]:
 
 
 def _refused() -> LayerPair:
-    """What a person who has written the Flax side with the wrong cell is told."""
+    """Return the pair that raises for a Flax model with the wrong cell."""
     return LayerPair(
         torch="torch.nn.GRUCell",
         flax="flax.nnx.GRUCell",

@@ -1,4 +1,4 @@
-"""Upsample ⇄ port.nn.functional.interpolate; `jax.image.resize` has other coordinates."""
+"""Upsample ⇄ port.nn.functional.interpolate; `jax.image.resize` uses other coordinates."""
 
 from __future__ import annotations
 

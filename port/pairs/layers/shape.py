@@ -10,7 +10,7 @@ _BLOCKS = ("kernel_size", "dilation", "padding", "stride")
 
 
 def _named(layer: str, function: str, *names: str, channels: int | None = None) -> LayerPair:
-    """A function whose arguments, ``names``, are called as the attributes of torch's module."""
+    """Pair a module with a function whose arguments are the module's attributes ``names``."""
 
     def arguments(module: Any) -> dict[str, Any]:
         return {name: getattr(module, name) for name in names}
@@ -21,7 +21,7 @@ def _named(layer: str, function: str, *names: str, channels: int | None = None) 
 
 
 def _collapse_arguments(module: Any) -> dict[str, Any]:
-    # lax's stop is past the end, torch's end is the last one.
+    # lax's stop is exclusive, torch's end inclusive.
     return {
         "start_dimension": module.start_dim,
         "stop_dimension": None if module.end_dim == -1 else module.end_dim + 1,
@@ -35,7 +35,7 @@ def _unflatten_arguments(module: Any) -> dict[str, Any]:
 def _has_names(module: Any) -> str | None:
     sizes = module.unflattened_size
     if isinstance(module.dim, str) or any(isinstance(size, tuple) for size in sizes):
-        return "its axes have names, which JAX's have not; give it the axis as a number and plain sizes"
+        return "it uses named axes, which JAX lacks; give it the axis as a number and plain sizes"
     return None
 
 
@@ -43,7 +43,7 @@ PAIRS: tuple[LayerPair, ...] = (
     _named("PixelShuffle", "pixel_shuffle", "upscale_factor", channels=-3),
     _named("PixelUnshuffle", "pixel_unshuffle", "downscale_factor", channels=-3),
     _named("ChannelShuffle", "channel_shuffle", "groups", channels=1),
-    # Of blocks, (N, C·kH·kW, L), as of images, (N, C, H, W), axis 1 goes last.
+    # Axis 1 goes last in blocks, (N, C·kH·kW, L), as in images, (N, C, H, W).
     _named("Unfold", "unfold", *_BLOCKS, channels=1),
     _named("Fold", "fold", "output_size", *_BLOCKS, channels=1),
     LayerPair(torch="torch.nn.Flatten", flax="jax.lax.collapse", arguments=_collapse_arguments, notes=("W6",)),

@@ -1,4 +1,4 @@
-"""What the families of spatial layers share."""
+"""Shared by the families of spatial layers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from typing import Any
 
 
 def for_each_axis(value: Any, spatial: int) -> tuple[Any, ...]:
-    """A number, or one in a tuple of its own, as that number for each spatial axis; more are left as they are."""
+    """Repeat a single number (or 1-tuple) for each spatial axis; longer tuples are unchanged."""
     given = tuple(value) if isinstance(value, tuple | list) else (value,)
     return given * spatial if len(given) == 1 else given

@@ -1,4 +1,4 @@
-"""What a model that generates is given in both frameworks: room for what attention makes of tokens."""
+"""The key-value cache of generating models, in both frameworks."""
 
 from __future__ import annotations
 

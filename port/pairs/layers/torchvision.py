@@ -1,7 +1,7 @@
-"""torchvision's own layers ⇄ Flax's, where their weights or their axes are not those of a module of one's own.
+"""torchvision's own layers ⇄ Flax's.
 
-``LayerNorm2d``, ConvNeXt's, is a torch.nn.LayerNorm over the channels of (N, C, H, W). With the channels last it is a
-layer norm like any other. ``StochasticDepth`` draws one number a sample, or one a batch.
+ConvNeXt's ``LayerNorm2d`` is a torch.nn.LayerNorm over the channels of (N, C, H, W); with channels last it is a plain
+layer norm. ``StochasticDepth`` draws one number per sample, or per batch.
 """
 
 from __future__ import annotations

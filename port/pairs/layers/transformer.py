@@ -1,7 +1,7 @@
-"""torch.nn.Transformer, its encoder, decoder and their layers ⇄ port.nn's, of the same parts under the same names.
+"""torch.nn.Transformer, its encoder, decoder and their layers ⇄ port.nn's, with the same parts and names.
 
-They hold no parameter themselves: the pairs of attention, linear layers and norms speak of those. A person may have
-changed a part of a torch layer after it was made; then no constructor's arguments make its twin, and the pair says so.
+They hold no parameters themselves: the pairs of attention, linear layers and norms cover those. If a part of a torch
+layer was replaced after construction, no constructor arguments build its twin, and the pair reports it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from port.pairs.pair import LayerPair
 
 NOTES = ("W10", "W11", "W12", "W16", "W24", "W25")
 UNSEEN = ("num_heads", "dropout", "batch_first", "norm_first", "activation")
-"""What attention and the layers do not show of themselves."""
+"""Attributes that do not appear in the repr of attention and the layers."""
 
 
 # %% Layers
@@ -38,7 +38,7 @@ def _layer_arguments(module: Any) -> dict[str, Any]:
 
 
 def _activation(module: Any) -> Any:
-    """What port.nn calls a layer's activation; a torch module stands for its twin; None for any other function."""
+    """Return port.nn's name of a layer's activation, or a torch module (for its twin), or None for other functions."""
     import torch
 
     given = module.activation
@@ -51,18 +51,18 @@ def _layer_unfit(module: Any) -> str | None:
 
     if _activation(module) is None:
         return (
-            f"its activation is {module.activation}: give it as a module, torch.nn.SiLU() for torch.nn.functional.silu"
+            f"its activation is {module.activation}: pass it as a module, torch.nn.SiLU() for torch.nn.functional.silu"
         )
     is_encoder = isinstance(module, torch.nn.TransformerEncoderLayer)
     cls = torch.nn.TransformerEncoderLayer if is_encoder else torch.nn.TransformerDecoderLayer
     changed = _changed(module, cls(**_torchs_arguments(module), device="meta"))
-    return f"{', '.join(changed)}: not as torch.nn.{cls.__name__} makes it of its other parts" if changed else None
+    return f"{', '.join(changed)}: not as constructed by torch.nn.{cls.__name__}" if changed else None
 
 
 def _changed(module: Any, other: Any) -> list[str]:
-    """The parts that two modules do not have in common."""
+    """Return the names of the innermost parts in which two modules differ."""
     left, right = ({name: _part(part) for name, part in m.named_modules() if name} for m in (module, other))
-    # The innermost alone: of what contains them, the same is to be said.
+    # Only the innermost: modules that contain them differ too.
     names = [name for name in {**left, **right} if left.get(name) != right.get(name)]
     return [name for name in names if not any(inner.startswith(f"{name}.") for inner in names)]
 
@@ -87,7 +87,7 @@ def _decoder_arguments(module: Any) -> dict[str, Any]:
 
 
 def _depth(module: Any) -> int:
-    """How many layers a stack has: the number that it was given, where it has as many."""
+    """Return the number of layers: num_layers if it is right, else their count."""
     return module.num_layers if module.num_layers == len(module.layers) else len(module.layers)
 
 
@@ -110,7 +110,7 @@ def _counts(module: Any) -> dict[str, Any]:
 
 
 def _is_as_made(module: Any) -> bool:
-    """Whether torch's constructor makes both stacks, given no encoder or decoder."""
+    """Whether torch's constructor builds both stacks without a custom encoder or decoder."""
     import torch
 
     if not isinstance(module.encoder, torch.nn.TransformerEncoder):
@@ -121,7 +121,7 @@ def _is_as_made(module: Any) -> bool:
     if not isinstance(first, torch.nn.TransformerEncoderLayer) or _activation(first) is None:
         return False
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of what nested tensors cannot do with it
+        warnings.simplefilter("ignore", UserWarning)  # that nested tensors do not support it
         made = torch.nn.Transformer(**{**_torchs_arguments(first), **_counts(module)}, device="meta")
     return not _changed(module, made)
 

@@ -1,8 +1,7 @@
-"""The differences between PyTorch and JAX, Flax and Optax that no error tells of: all that the project knows, by id.
+"""The silent differences between PyTorch and JAX, Flax and Optax that the project knows, by id.
 
-Everything else cites the ids. W: weights and modules; G: losses and gradients; O: optimizers and schedules;
-D: data parallelism; A: gradient accumulation; J: arrays and programs; P: precision, and how close two right trainers
-come.
+Everything else cites these ids. W: weights and modules; G: losses and gradients; O: optimizers and schedules; D: data
+parallelism; A: gradient accumulation; J: arrays and programs; P: precision, and how closely two correct trainers agree.
 
 Figures were measured on a CPU with torch 2.15, jax 0.10.2, flax 0.12.8 and optax 0.2.8, unless a note names others.
 """
@@ -39,10 +38,10 @@ _BY_ID = {note.id: note for note in NOTES}
 
 
 def note(id: str) -> Note:
-    """The note with this id.
+    """Return the note with this id.
 
     Raises:
-        UsageError: there is none; names the nearest.
+        UsageError: an unknown id; the message names the nearest ones.
     """
     if id not in _BY_ID:
         nearest = sorted(_BY_ID, key=lambda there: -SequenceMatcher(None, id.upper(), there).ratio())

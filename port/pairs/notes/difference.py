@@ -1,4 +1,4 @@
-"""What a note is: one difference between the two frameworks that no error message tells of."""
+"""Notes: differences between the two frameworks that raise no error."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Note:
-    """One thing that both frameworks do, each in its own way.
+    """One silent difference between the two frameworks.
 
     Attributes:
-        id: its family's letter and its number there, "W12"; docstrings, comments and messages cite it.
-        title: what it is about, in a few words.
+        id: the family's letter and a number, "W12"; docstrings, comments and messages cite it.
+        title: the subject, in a few words.
         torch: what PyTorch does.
         jax: what JAX, Flax or Optax does.
-        remedy: what makes the two agree, or what to do where nothing does.
-        tests: the tests that show it, as pytest names them without their parameters.
-        untested: why there is no test, where there is none.
-        causes: the kinds of `port.parity.Cause` that are this difference: `port check` tries them where two
-            models part.
-        outside: why `port check` tries nothing for it, where it is a difference of no model.
+        remedy: how to make the two agree, or what to do if they cannot.
+        tests: the tests that show it, as pytest ids without parameters.
+        untested: the reason if there is no test.
+        causes: the kinds of `port.parity.Cause` for this difference: `port check` tries them where two models diverge.
+        outside: the reason if `port check` tries none, for differences outside of models.
     """
 
     id: str

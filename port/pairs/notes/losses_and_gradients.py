@@ -11,10 +11,10 @@ NOTES = (
     Note(
         "G1",
         "cross entropy's mean",
-        torch="Labels of −100 (ignore_index) leave the mean; with weights it divides by the sum of theirs.",
-        jax="optax's integer labels know no ignored ones, −100 gives NaN; a mean of weighted losses divides by their "
-        "number.",
-        remedy="`port.nn.functional.cross_entropy`, or mask, sum and divide by what counts.",
+        torch="Labels of −100 (ignore_index) are left out of the mean; with class weights it divides by their sum.",
+        jax="optax's loss with integer labels has no ignored label, −100 gives NaN; a plain mean of weighted losses "
+        "divides by their number.",
+        remedy="`port.nn.functional.cross_entropy`, or mask, sum and divide by the sum of the weights that count.",
         causes=("ignored-labels-counted", "class-weights-not-in-mean"),
         tests=(
             f"{_FUNCTIONAL}/test_classification_losses.py::test_G1_ignored_labels_leave_the_mean",
@@ -34,11 +34,11 @@ NOTES = (
     Note(
         "G3",
         "the gradient at a kink",
-        torch="At its edges clamp by numbers has 0 (1 in torch 2.13), clamp by tensors 0.5, hardtanh 0; abs, norm and "
-        "std have 0 at zero; of equal maxima max(dim) takes one, max() and amax share the gradient, fmax and fmin too "
-        "since torch 2.14 (before, the first has all of it; in 2.14 a NaN beside a number has it, too).",
-        jax="jnp.clip has 0.5 at its edges, hard_tanh 1; abs has 1 at zero, norm and std NaN; equal maxima share.",
-        remedy="The functions of `port.nn.functional`, which have torch's; or `jnp.where` around the kink.",
+        torch="At its edges clamp with numbers has 0 (1 in torch 2.13), clamp with tensors 0.5, hardtanh 0; abs, norm "
+        "and std have 0 at zero; among equal maxima max(dim) picks one, max() and amax share the gradient, and since "
+        "torch 2.14 fmax and fmin too (before, the first gets all; in 2.14 so does a NaN next to a number).",
+        jax="jnp.clip has 0.5 at its edges, hard_tanh 1; abs has 1 at zero, norm and std NaN; equal maxima share it.",
+        remedy="The functions of `port.nn.functional`, which have torch's gradient; or `jnp.where` around the kink.",
         causes=("gradient-at-a-kink",),
         tests=(
             f"{_OWN}::test_G3_clamp_at_its_edges",
@@ -66,15 +66,15 @@ NOTES = (
         "sums of integers",
         torch="The sum of int32 is int64.",
         jax="Without x64 there is no 64-bit type: the sum is int32 and wraps around. With x64 it is int64.",
-        remedy="Turn x64 on, or sum as floats where counts may become large.",
-        outside="Of programs without x64, which a check turns on.",
+        remedy="Turn x64 on, or sum as floats where counts may get large.",
+        outside="It concerns programs without x64, which a check turns on.",
         tests=(f"{_OWN}::test_G5_a_sum_of_int32_wraps_around_without_x64",),
     ),
     Note(
         "G6",
         "the precision of float32 products",
         torch="On a GPU matrix products are exact float32, cudnn's convolutions are TF32.",
-        jax="TF32 on an NVIDIA GPU from Ampere on, bfloat16 on a TPU.",
+        jax="TF32 on NVIDIA GPUs since Ampere, bfloat16 on a TPU.",
         remedy='`jax_default_matmul_precision="highest"` and `torch.backends.cudnn.allow_tf32 = False`.',
         causes=("tf32-products",),
         untested="On a CPU both compute float32 products in float32; this is from the documentation of both.",
@@ -82,10 +82,10 @@ NOTES = (
     Note(
         "G7",
         "a Python number times booleans",
-        torch="float32, the default dtype, whatever the dtype of all around it.",
+        torch="float32, the default dtype, whatever the dtypes around it.",
         jax="The default float: float64 with x64 on.",
         remedy="Convert the booleans first: `mask.to(x.dtype)`.",
-        outside="Of rounding to float32 in torch itself: a check says that it cannot judge it.",
+        outside="torch itself rounds to float32; a check reports that it cannot judge this.",
         tests=(f"{_OWN}::test_G7_a_number_times_booleans_is_float32_in_torch",),
     ),
 )

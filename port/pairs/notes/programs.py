@@ -1,18 +1,18 @@
-"""Arrays and programs: what JAX's tracing, its indices, trees and keys do that PyTorch's eager code does not."""
+"""Arrays and programs: how JAX's tracing, indexing, pytrees and keys differ from PyTorch's eager code."""
 
 from __future__ import annotations
 
 from port.pairs.notes.difference import Note
 
 _BASICS = "tests/side_by_side/test_basics.py"
-_PROGRAM = "Of a program around a model: a check compares models."
+_PROGRAM = "It concerns the program around a model; a check compares models."
 
 NOTES = (
     Note(
         "J1",
-        "a value from outside a compiled function",
-        torch="`torch.compile` guards on what a function closes over, and traces anew when it has changed.",
-        jax="`jit` looks at it once: the value is a constant of the program, and stays what it was.",
+        "a value that a compiled function closes over",
+        torch="`torch.compile` guards on such values, and retraces when they change.",
+        jax="`jit` reads it once, at trace time: the value becomes a constant of the program.",
         remedy="Pass it as an argument.",
         outside=_PROGRAM,
         tests=(f"{_BASICS}::test_traces",),
@@ -20,20 +20,20 @@ NOTES = (
     Note(
         "J2",
         "a compiled function that writes to its model",
-        torch="The model is the caller's, compiled or not: running statistics are kept.",
-        jax="`jax.jit(f)(model, x)` works on a copy of an nnx module, and drops it; `nnx.jit` writes back.",
+        torch="Compiled or not, it changes the caller's model: running statistics are updated.",
+        jax="`jax.jit(f)(model, x)` changes a copy of an nnx module, which is lost; `nnx.jit` writes changes back.",
         remedy="`nnx.jit`; or split the model, and return its state as `has_aux`.",
         outside=_PROGRAM,
         tests=(f"{_BASICS}::test_stateful",),
     ),
     Note(
         "J3",
-        "an index that is not there",
+        "an index out of range",
         torch="Raises IndexError, for reading and for writing.",
-        jax="Reading gives the nearest that is there, `take` gives NaN (of integers an extreme number), writing by "
-        "`.at[]` is dropped, and `dynamic_slice` begins earlier.",
+        jax="Reading returns the nearest element, `take` NaN (for integers an extreme value), writing with `.at[]` is "
+        "dropped, and `dynamic_slice` starts earlier.",
         remedy="`checkify` with `errors=checkify.index_checks` finds it: its error's `throw()` raises.",
-        outside="torch raises: there is nothing to compare with.",
+        outside="torch raises, so there is nothing to compare.",
         tests=(f"{_BASICS}::test_indices",),
     ),
     Note(
@@ -48,29 +48,29 @@ NOTES = (
     Note(
         "J5",
         "two ways to make keys",
-        torch="One generator moves on with each draw: no two draws are of one state.",
-        jax="`split(key, n)[i]` and `fold_in(key, i)` are the same key (threefry and rbg): both from one key repeat "
-        "numbers.",
-        remedy="One of the two for a key, and no key twice.",
+        torch="A generator advances with each draw: no two draws use the same state.",
+        jax="`split(key, n)[i]` and `fold_in(key, i)` are the same key (threefry and rbg): using both on one key "
+        "repeats numbers.",
+        remedy="Use only one of the two on a key, and no key twice.",
         outside=_PROGRAM,
         tests=(f"{_BASICS}::test_random_numbers",),
     ),
     Note(
         "J6",
-        "whole numbers and a Python float",
+        "integers and a Python float",
         torch="`int32 + 1.0` is float32, the default dtype.",
         jax="The default float: float32, but float64 with x64 on.",
-        remedy="Convert the whole numbers first, to the dtype that is meant.",
-        outside="Of rounding to float32 in torch itself: a check says that it cannot judge it.",
+        remedy="Convert the integers to the intended dtype first.",
+        outside="torch itself rounds to float32; a check reports that it cannot judge this.",
         tests=(f"{_BASICS}::test_dtypes",),
     ),
     Note(
         "J7",
         "float64 from numpy",
         torch="Stays float64.",
-        jax="Becomes float32 without x64, and nothing is said; only a dtype that is asked for gives a warning.",
-        remedy='`jax.config.update("jax_enable_x64", True)` where float64 is meant, before the first array.',
-        outside="Of programs without x64, which a check turns on.",
+        jax="Silently becomes float32 without x64; only an explicit dtype gives a warning.",
+        remedy='`jax.config.update("jax_enable_x64", True)` before the first array, if float64 is intended.',
+        outside="It concerns programs without x64, which a check turns on.",
         tests=(f"{_BASICS}::test_dtypes",),
     ),
 )

@@ -1,4 +1,4 @@
-"""Weights and modules: torch.nn beside flax.nnx."""
+"""Weights and modules: torch.nn versus flax.nnx."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOTES = (
         "Linear's weight",
         torch="`weight` is (out, in).",
         jax="`kernel` is (in, out).",
-        remedy="Transpose it, by the kind of layer and never by the shape: a square matrix fits either way.",
+        remedy="Transpose it by the type of the layer, never by its shape: a square matrix fits either way.",
         causes=("kernel-transposed",),
         tests=(f"{_LAYERS}/test_linear.py::test_W1_a_wrong_permutation_that_fits_is_seen",),
     ),
@@ -24,16 +24,16 @@ NOTES = (
         "a convolution's weight",
         torch="`weight` is (out, in / groups, *kernel).",
         jax="`kernel` is (*kernel, in / groups, out).",
-        remedy="Permute by (2, 3, 1, 0), in one dimension by (2, 1, 0), in three by (2, 3, 4, 1, 0); with groups too.",
+        remedy="Permute by (2, 3, 1, 0), in one dimension by (2, 1, 0), in three by (2, 3, 4, 1, 0); also with groups.",
         causes=("kernel-transposed", "kernel-flipped"),
         tests=(f"{_LAYERS}/test_conv.py::test_W2_a_wrong_permutation_that_fits_is_seen",),
     ),
     Note(
         "W3",
         "a convolution's padding",
-        torch="`padding=0` unless another is given, the same on both sides.",
-        jax='`padding="SAME"` unless another is given; at stride 2 it may pad (0, 1) where torch\'s 1 pads (1, 1).',
-        remedy="Always give it in numbers: `padding=((1, 1), (1, 1))`.",
+        torch="`padding=0` by default, the same on both sides.",
+        jax='`padding="SAME"` by default; at stride 2 it may pad (0, 1) where torch\'s 1 pads (1, 1).',
+        remedy="Always pass it as numbers: `padding=((1, 1), (1, 1))`.",
         causes=("padding-at-a-stride", "padding-missing", "stride-offset"),
         tests=(f"{_LAYERS}/test_conv.py::test_W3_same_is_not_torchs_padding_at_a_stride",),
     ),
@@ -41,8 +41,8 @@ NOTES = (
         "W4",
         "padding modes",
         torch="`padding_mode` is zeros, reflect, replicate or circular, for any padding.",
-        jax="nnx.Conv's REFLECT and CIRCULAR pad by half the kernel, which is torch's for an odd one padded by k // 2 "
-        "alone; there is no replicate.",
+        jax="nnx.Conv's REFLECT and CIRCULAR pad by half the kernel, which matches torch only for an odd kernel padded "
+        "by k // 2; there is no replicate.",
         remedy="Pad first, then convolve with VALID; `port.nn.Conv` does.",
         causes=("padding-mode",),
         tests=(f"{_LAYERS}/test_conv.py::test_W4_flaxs_own_modes_pad_by_half_the_kernel_only",),
@@ -64,9 +64,9 @@ NOTES = (
     Note(
         "W6",
         "flattening between a convolution and a linear layer",
-        torch="Features come in the order channel, height, width.",
-        jax="Channels are last, so they come in the order height, width, channel.",
-        remedy="Fold the order into the linear layer's kernel (`fold`), rather than transpose at run time.",
+        torch="The order of features is channel, height, width.",
+        jax="Channels are last, so the order is height, width, channel.",
+        remedy="Fold the order into the linear layer's kernel (`fold`), rather than transposing at run time.",
         causes=("flatten-order",),
         tests=(
             "tests/port/weights/test_written_apart.py::test_W6_a_flatten_that_is_not_folded_or_folded_wrongly_is_seen",
@@ -75,8 +75,8 @@ NOTES = (
     Note(
         "W7",
         "BatchNorm's momentum",
-        torch="The share of the new batch in the running statistics: 0.1 unless another is given.",
-        jax="The share of the old statistics that is kept: 0.99 unless another is given.",
+        torch="Weight of the new batch in the running statistics: 0.1 by default.",
+        jax="Weight of the old statistics: 0.99 by default.",
         remedy="1 − momentum.",
         causes=("momentum-reversed", "momentum"),
         tests=(_STATISTICS,),
@@ -85,8 +85,8 @@ NOTES = (
         "W8",
         "BatchNorm's running variance",
         torch="Normalises with the biased variance and stores the unbiased one.",
-        jax="Normalises with the biased variance and stores that.",
-        remedy="`port.nn.BatchNorm`; with flax's own, what is stored differs by n / (n − 1) for n values a channel.",
+        jax="Normalises with the biased variance and stores the same.",
+        remedy="`port.nn.BatchNorm`; flax's stored variance differs by n / (n − 1) for n values per channel.",
         causes=("biased-running-variance",),
         tests=(
             _STATISTICS,
@@ -96,19 +96,19 @@ NOTES = (
     Note(
         "W9",
         "BatchNorm's other options",
-        torch="`momentum=None` averages all batches alike; `affine=False`; `track_running_stats=False`; "
+        torch="`momentum=None` averages all batches equally; `affine=False`; `track_running_stats=False`; "
         "`num_batches_tracked` counts.",
-        jax="flax's has no cumulative average and no count.",
-        remedy="`port.nn.BatchNorm`; keep `num_batches_tracked` for the way back.",
+        jax="flax's has no cumulative average and no batch count.",
+        remedy="`port.nn.BatchNorm`; keep `num_batches_tracked` for converting back.",
         causes=("cumulative-average-missing",),
         tests=(f"{_LAYERS}/test_batch_norm.py::test_W9_the_twin_computes_the_same_with_the_same_gradients",),
     ),
     Note(
         "W10",
         "a norm's epsilon",
-        torch="1e-5; RMSNorm's is the machine epsilon of the dtype that it computes in.",
+        torch="1e-5; RMSNorm's is the machine epsilon of the dtype of its computation.",
         jax="1e-6; BatchNorm's is 1e-5.",
-        remedy="Always give it.",
+        remedy="Always pass it.",
         causes=("epsilon", "epsilon-outside-root"),
         tests=(
             f"{_LAYERS}/test_norm.py::test_W10_an_epsilon_of_flaxs_is_seen",
@@ -119,7 +119,7 @@ NOTES = (
         "W11",
         "a norm's variance",
         torch="Two passes: the mean of (x − mean)².",
-        jax="One pass, E[x²] − E[x]², which loses digits where the mean is far from zero.",
+        jax="One pass, E[x²] − E[x]², which loses digits if the mean is far from zero.",
         remedy="`use_fast_variance=False`.",
         causes=("fast-variance",),
         tests=(
@@ -130,19 +130,19 @@ NOTES = (
     Note(
         "W12",
         "GELU",
-        torch='By erf; `approximate="tanh"` asks for the other.',
-        jax="By tanh, unless `approximate=False`.",
-        remedy='`approximate=False`. Never pass torch\'s word on: "none" is true as a condition.',
+        torch='With erf; `approximate="tanh"` selects the approximation.',
+        jax="The tanh approximation, unless `approximate=False`.",
+        remedy='`approximate=False`. Never pass torch\'s string on: "none" counts as true.',
         causes=("tanh-gelu", "exact-gelu"),
         tests=(f"{_FUNCTIONAL}/test_activation.py::test_W12_gelu_is_the_exact_one",),
     ),
     Note(
         "W13",
         "the LSTM's biases",
-        torch="Gates i, f, g, o; two biases, which are added.",
+        torch="Gates i, f, g, o; two biases, which are summed.",
         jax="OptimizedLSTMCell has one.",
-        remedy="Their sum gives the same output. In training each of torch's gets the gradient, so that the sum moves "
-        "twice as far: keep both to train, `port.nn.LSTM`.",
+        remedy="Their sum gives the same output. In training both of torch's get the gradient, so the sum moves "
+        "twice as far: to train, keep both with `port.nn.LSTM`.",
         causes=("gate-order", "bias-missing", "forget-bias"),
         tests=(f"{_NN}/test_recurrent_cells.py::test_W13_one_bias_gives_torchs_output_and_trains_half_as_far",),
     ),
@@ -150,7 +150,7 @@ NOTES = (
         "W14",
         "the GRU's hidden bias",
         torch="Gates r, z, n; the new gate is tanh(W_in x + b_in + r · (W_hn h + b_hn)).",
-        jax="nnx.GRUCell has no hidden bias, so that b_hn has no place.",
+        jax="nnx.GRUCell has no hidden bias, so it cannot represent b_hn.",
         remedy="`port.nn.GRUCell`, `port.nn.GRU`.",
         causes=("gate-order", "bias-missing", "reset-before-product", "hidden-bias-outside-reset"),
         tests=(
@@ -161,7 +161,7 @@ NOTES = (
     Note(
         "W15",
         "attention's projections",
-        torch="One `in_proj_weight` (3E, E), or three with kdim or vdim; bias_k, bias_v, add_zero_attn.",
+        torch="One `in_proj_weight` (3E, E), or three weights with kdim or vdim; bias_k, bias_v, add_zero_attn.",
         jax="Kernels query, key, value (E, heads, D) and out (heads, D, E).",
         remedy="Split, transpose, then reshape into heads.",
         causes=("head-order", "number-of-heads", "projection-order"),
@@ -173,10 +173,10 @@ NOTES = (
     Note(
         "W16",
         "attention's boolean mask",
-        torch="True blocks in MultiheadAttention and attends in scaled_dot_product_attention. A row that is blocked "
-        "as a whole is NaN with need_weights=True and 0 without.",
-        jax="True attends. A row that is blocked as a whole is the mean of the values.",
-        remedy="Invert MultiheadAttention's; leave no row blocked as a whole.",
+        torch="True blocks in MultiheadAttention and attends in scaled_dot_product_attention. A fully blocked row "
+        "is NaN with need_weights=True and 0 without.",
+        jax="True attends. A fully blocked row is the mean of the values.",
+        remedy="Invert MultiheadAttention's mask; leave no row fully blocked.",
         causes=(
             "mask-reversed",
             "mask-missing",
@@ -195,7 +195,7 @@ NOTES = (
         "W17",
         "an embedding's indices",
         torch="The row of padding_idx is zero and gets no gradient; an index out of range raises.",
-        jax="No padding_idx; an index out of range gives NaN, with a table of one row that row, and −1 is the last.",
+        jax="No padding_idx; an index out of range gives NaN (or the row of a one-row table), and −1 is the last row.",
         remedy="`port.nn.Embedding` has the options and gives NaN for every index out of range.",
         causes=("padding-row-trained", "max-norm-missing"),
         tests=(
@@ -207,8 +207,8 @@ NOTES = (
     Note(
         "W18",
         "average pooling",
-        torch="Counts its padding (count_include_pad=True); ceil_mode, divisor_override.",
-        jax="nnx.avg_pool counts its padding too, and has neither of the others.",
+        torch="Counts padding (count_include_pad=True); has ceil_mode and divisor_override.",
+        jax="nnx.avg_pool counts padding too, and has neither of the others.",
         remedy="`port.nn.functional.avg_pool`.",
         causes=("count-include-pad", "ceil-mode", "divisor-missing"),
         tests=(f"{_FUNCTIONAL}/test_average_pooling.py::test_W18_what_flax_lacks_is_seen",),
@@ -217,7 +217,7 @@ NOTES = (
         "W19",
         "adaptive pooling",
         torch="Window i goes from floor(i·L / n) to ceil((i + 1)·L / n): windows may overlap.",
-        jax="None; a plain pool that fits the sizes has other windows where n does not divide L.",
+        jax="Not available; a plain pool of matching sizes has other windows if n does not divide L.",
         remedy="`port.nn.functional.adaptive_avg_pool`, `adaptive_max_pool`.",
         causes=("adaptive-windows",),
         tests=(f"{_FUNCTIONAL}/test_average_pooling.py::test_W19_windows_that_do_not_overlap_are_seen",),
@@ -225,7 +225,7 @@ NOTES = (
     Note(
         "W20",
         "max pooling",
-        torch="Pads with −inf; dilation, ceil_mode, return_indices.",
+        torch="Pads with −inf; has dilation, ceil_mode and return_indices.",
         jax="nnx.max_pool pads with −inf too, and has none of the others.",
         remedy="`port.nn.functional.max_pool`.",
         causes=("ceil-mode", "pool-padded-with-zeros", "pool-dilation-missing"),
@@ -238,10 +238,10 @@ NOTES = (
     Note(
         "W21",
         "resizing images",
-        torch="interpolate's nearest takes the floor, bicubic has a = −0.75, scale_factor is used as it was given; "
-        "align_corners.",
-        jax="jax.image.resize rounds to the centre, has a = −0.5, and smooths first where it shrinks.",
-        remedy="`port.nn.functional.interpolate`: weights from torch's own coordinates.",
+        torch="interpolate's nearest takes the floor, bicubic has a = −0.75, scale_factor is used exactly; "
+        "has align_corners.",
+        jax="jax.image.resize rounds to the centre, has a = −0.5, and antialiases when it shrinks.",
+        remedy="`port.nn.functional.interpolate`: weights from torch's coordinates.",
         causes=("align-corners", "antialias", "cubic-coefficient", "scale-factor", "interpolation-mode"),
         tests=(
             f"{_FUNCTIONAL}/test_resize.py::test_W21_jax_image_resize_is_another",
@@ -253,7 +253,7 @@ NOTES = (
         "weight_norm and spectral_norm",
         torch="Direction and length, or the weight before its norm, are parameters "
         "(`parametrizations.weight.original0`, or `weight_g`, `weight_v`); spectral_norm's vectors are buffers.",
-        jax="nnx.WeightNorm and nnx.SpectralNorm write their result over the kernel; SpectralNorm iterates in "
+        jax="nnx.WeightNorm and nnx.SpectralNorm overwrite the kernel with their result; SpectralNorm iterates in "
         "evaluation too.",
         remedy="`port.nn.WeightNorm`, `port.nn.SpectralNorm` keep the original.",
         causes=("weight-norm-missing", "spectral-norm-missing"),
@@ -267,8 +267,8 @@ NOTES = (
         "W23",
         "tied weights",
         torch="One tensor under two names.",
-        jax="A layer and its like are two parameters, which train apart though they begin alike.",
-        remedy="One nnx.Param that both share: `embed.attend(x)`.",
+        jax="Two layers have two parameters, which train separately even if they start equal.",
+        remedy="Share one nnx.Param: `embed.attend(x)`.",
         causes=("weights-untied",),
         tests=(
             "tests/port/parity/test_faults.py::test_weights_tied_in_torch_only",
@@ -279,9 +279,9 @@ NOTES = (
     Note(
         "W24",
         "initial values",
-        torch="Linear and convolutions: uniform up to 1 / √fan_in, the bias too. Embedding: normal, deviation 1.",
+        torch="Linear and convolutions: uniform in ±1 / √fan_in, the bias too. Embedding: normal, deviation 1.",
         jax="Linear and convolutions: lecun_normal, bias 0. Embed: normal, deviation 1 / √width.",
-        remedy="To train from scratch as torch does, `port.nn`'s initializers; or load torch's weights.",
+        remedy="To train from scratch as torch does, use `port.nn`'s initializers; or load torch's weights.",
         causes=("weights-not-loaded",),
         tests=(
             f"{_LAYERS}/test_initial_values.py::test_W24_flaxs_own_are_others",
@@ -292,10 +292,10 @@ NOTES = (
         "W25",
         "dropout's masks",
         torch="Drawn from the global generator.",
-        jax="Drawn from a key. nnx.Dropout forks a stream off the Rngs it is built with and counts on, so that its "
-        "mask is not that of `fold_in(key(seed), 0)`; with x64 on, one key gives other masks.",
-        remedy="Pass a key to each call, `fold_in(fold_in(key(seed), step), n)`, and say in which precision it is "
-        "drawn; `port.shared_dropout` with `port.nn.shared_masks` draws jax's masks in torch, bit for bit.",
+        jax="Drawn from a key. nnx.Dropout forks a stream off the Rngs of its constructor and counts its draws, so "
+        "its mask is not that of `fold_in(key(seed), 0)`; with x64 on, the same key gives other masks.",
+        remedy="Pass a key to each call, `fold_in(fold_in(key(seed), step), n)`, and fix the precision of the "
+        "draw; `port.shared_dropout` with `port.nn.shared_masks` draws jax's masks in torch, bit for bit.",
         causes=("dropout-left-on",),
         tests=(
             "tests/port/pairs/notes/test_weights_and_modules.py::"
@@ -307,10 +307,10 @@ NOTES = (
     Note(
         "W26",
         "dropout of whole channels",
-        torch="Dropout1d, 2d and 3d drop axis 1 of (N, C, …); Dropout2d takes three axes as (N, C, L), with a warning.",
+        torch="Dropout1d, 2d and 3d drop along axis 1 of (N, C, …); Dropout2d reads three axes as (N, C, L) and warns.",
         jax="`broadcast_dims` names the axes that share a mask; channels are last.",
-        remedy="`broadcast_dims` of the axes between the first and the last.",
-        outside="Of the draws of dropout, which a check turns off on both sides.",
+        remedy="`broadcast_dims` with the axes between the first and the last.",
+        outside="It concerns dropout, which a check turns off on both sides.",
         tests=(
             f"{_LAYERS}/test_dropout.py::test_W26_axes_that_share_no_mask_are_seen",
             f"{_LAYERS}/test_dropout.py::test_W26_dropout2d_takes_three_axes_as_torchs_dropout1d",
@@ -319,9 +319,9 @@ NOTES = (
     Note(
         "W27",
         "the dtype of parameters",
-        torch="The default dtype, or the layer's own; `double()` changes it.",
-        jax="`param_dtype` is float32, with x64 on too; BatchNorm's statistics are float32 whatever it says.",
-        remedy="Pass `param_dtype`; set the statistics' values.",
+        torch="The default dtype, or the layer's `dtype`; `double()` changes it.",
+        jax="`param_dtype` is float32, even with x64 on; BatchNorm's statistics are float32 regardless of it.",
+        remedy="Pass `param_dtype`; replace the statistics by arrays of the right dtype.",
         causes=("weights-rounded",),
         tests=(
             f"{_LAYERS}/test_linear.py::test_W27_the_dtype_of_parameters_is_asked_for_not_implied",
@@ -330,14 +330,14 @@ NOTES = (
     ),
     Note(
         "W28",
-        "sequences of several lengths",
-        torch="`pack_padded_sequence` leaves the padding out; what `pad_packed_sequence` gives back is as long as the "
+        "sequences of different lengths",
+        torch="`pack_padded_sequence` drops the padding; the result of `pad_packed_sequence` is as long as the "
         "longest sequence, or `total_length`.",
-        jax="No shape depends on lengths: the padding stays. `nnx.RNN(seq_lengths=)` gives the right last state, and "
-        "computes on past each sequence's end.",
-        remedy="`lengths=` of `port.nn.RNN`, `LSTM`, `GRU`: outputs past the end are 0, and as long as the input. Pad "
-        "a batch to its own longest, or pass `total_length` in torch. What reads a packed sequence's `data` or "
-        "`batch_sizes` reads the padded array and the lengths.",
+        jax="Shapes cannot depend on lengths: the padding stays. `nnx.RNN(seq_lengths=)` returns the right last state, "
+        "but its outputs continue past each sequence's end.",
+        remedy="`lengths=` of `port.nn.RNN`, `LSTM`, `GRU`: outputs are as long as the input, with 0 past the end. Pad "
+        "each batch to its longest sequence, or pass `total_length` in torch. Code that reads a packed sequence's "
+        "`data` or `batch_sizes` reads the padded array and the lengths instead.",
         causes=("padding-read",),
         tests=(
             f"{_NN}/test_recurrent.py::test_lengths_are_torchs_packed_sequences",
@@ -348,12 +348,12 @@ NOTES = (
     Note(
         "W29",
         "parameters that are not trained",
-        torch="`requires_grad=False`: no gradient, and no optimizer moves it, though it stands in its groups; weight "
+        torch="`requires_grad=False`: no gradient, and no optimizer changes it, though it is in its groups; weight "
         "decay is skipped too.",
-        jax="An `nnx.Param` is trained whoever holds it; a gradient of zero still decays.",
-        remedy="`port.nn.Frozen` in its place, or `port.nn.frozen(module)`: a kind of variable that `nnx.Param` leaves "
-        "out. `port.to_optax` labels what torch does not train, so that it stays, whatever it is held as.",
-        outside="Of what an optimizer moves: outputs and gradients are the same.",
+        jax="Every `nnx.Param` is trained; with a zero gradient it still decays.",
+        remedy="Replace it by `port.nn.Frozen`, or use `port.nn.frozen(module)`: a variable type that filters for "
+        "`nnx.Param` skip. `port.to_optax` labels what torch does not train, so that no update changes it.",
+        outside="It concerns optimizer updates: outputs and gradients are the same.",
         tests=(
             f"{_NN}/test_frozen.py::test_W29_neither_grad_nor_optimizer_touches_it",
             "tests/port/optim/test_unstepped.py::test_W29_the_live_optimizer",

@@ -1,7 +1,7 @@
-"""torch's operators and what one writes for them in JAX, as data: nothing of torch or JAX is imported.
+"""torch's operators and their JAX expressions, as data; neither torch nor JAX is imported.
 
-Their test runs both sides of each on the samples of torch's own database of operators. What writes in place is not
-here. `matching` finds the pair of a node of ATen's; it imports both.
+A test runs both sides of each pair on the samples of torch's operator database. In-place operators are not listed.
+`matching` finds the pair of an ATen node; it imports both libraries.
 """
 
 from port.pairs.ops import (

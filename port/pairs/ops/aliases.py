@@ -1,4 +1,4 @@
-"""Names of ATen's that say what others do: the pair of the other speaks of both."""
+"""ATen operators that are aliases of others, and share their pair."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SPECIAL = (
 )
 _OTHERS = {
     "absolute": "abs",
-    # What copies, or does not: no array of JAX's can change.
+    # Copies and non-copies are the same: JAX arrays are immutable.
     **dict.fromkeys(("alias", "contiguous", "lift_fresh", "lift_fresh_copy", "resolve_conj", "resolve_neg"), "clone"),
     "to": "_to_copy",
     "_unsafe_view": "view",
@@ -59,7 +59,7 @@ _OTHERS = {
     "unsafe_chunk": "chunk",
     "unsafe_split": "split",
     "unsafe_split_with_sizes": "split_with_sizes",
-    # Python's operators of whole numbers and booleans.
+    # Python's operators on integers and booleans.
     "__and__": "bitwise_and",
     "__or__": "bitwise_or",
     "__xor__": "bitwise_xor",
@@ -71,11 +71,11 @@ ALIASES: dict[str, str] = {
     f"aten.{alias}": f"aten.{name}"
     for alias, name in ({f"special_{name}": name for name in _SPECIAL} | _OTHERS).items()
 }
-"""The base name of an alias's overloads → that of the operator of the same meaning and the same arguments."""
+"""Base name of an alias → base name of the equivalent operator with the same arguments."""
 
 
 def meaning_of(base: str) -> str:
-    """The operator that a name stands for: its own, that of an alias, or of what copies where the other one views."""
+    """Return the operator that a base name is equivalent to: resolves aliases and ``_copy`` variants of views."""
     known = ALIASES.get(base, base)
     viewing = known.removesuffix("_copy")
     return ALIASES.get(viewing, viewing) if viewing.removeprefix("aten.") in _VIEWS else known

@@ -1,7 +1,7 @@
-"""How an operator's expression treats axes: what holds for arrays whose axes come in another order than torch's.
+"""How an operator's expression treats axes, for arrays with another order of axes than torch's.
 
-Who keeps images with the channels last needs to know it of each operator in between. "Permuted" is here: the axes of
-all arrays concerned in one other order, and the numbers of axes among the arguments those of the same axes there.
+Keeping images channels-last requires it of every operator in between. "Permuted" means: all arrays have their axes in
+the same other order, and axis numbers among the arguments are changed to match.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from dataclasses import dataclass
 class Each:
     """Element by element; all arrays are broadcast, and the result has the broadcast shape.
 
-    Arrays with fewer axes than others have length 1 in front, and are permuted as the others are; one number stays.
+    Arrays with fewer axes get leading axes of length 1, and are permuted like the others; 0-d arrays are unchanged.
     """
 
 
 @dataclass(frozen=True, init=False)
 class Along:
-    """Along some axes, which stay. The results have the axes of the first array; lengths may differ along those named.
+    """Along some axes, which are kept. The results have the axes of the first array; lengths along those may differ.
 
-    Arrays of as many axes as the first are permuted as it is. Others stay as they are: an index, of one axis.
+    Arrays with as many axes as the first are permuted like it. Others, such as a 1-d index, are unchanged.
 
     Attributes:
-        variables: what is an axis, or a tuple of axes. None, where torch takes it, is no axis.
-        without: arrays that have the axes of the first but for the one named, and are permuted as these are.
-        cuts: whether the results are parts of the axis, one behind the other, each as long as the arguments say.
+        variables: the arguments that are an axis or a tuple of axes. None, where torch accepts it, means no axis.
+        without: arrays that lack the named axis of the first array, and are permuted like its other axes.
+        cuts: whether the results are consecutive parts of the axis, with lengths from the arguments.
     """
 
     variables: tuple[str, ...]
@@ -42,12 +42,12 @@ class Along:
 
 @dataclass(frozen=True)
 class Over:
-    """Axes are reduced: they go, or stay with length 1. Arrays are permuted as in `Each`.
+    """Reduces axes: they are removed, or kept with length 1. Arrays are permuted as in `Each`.
 
     Attributes:
-        variable: what is the axis, or the tuple of them; where it is None all axes are reduced, and so where the
-            operator takes no axis and ``variable`` itself is None.
-        keepdim: what says whether they stay; None if they never do.
+        variable: the argument that is the axis or tuple of axes; if its value is None all axes are reduced. None if the
+            operator takes no axis and reduces all.
+        keepdim: the argument that keeps the axes; None if they are always removed.
     """
 
     variable: str | None
@@ -56,15 +56,15 @@ class Over:
 
 @dataclass(frozen=True)
 class Spatial:
-    """On images: ``input`` is (N, C, *spatial), and so are the results; no other array is one.
+    """On images: ``input`` and the results are (N, C, *spatial); no other array is an image.
 
     Attributes:
-        axes: how many spatial axes ``input`` has; then N may be absent, or there may be several such axes. None: all
-            behind C, and N is there.
-        last: the expression for ``input`` with the channels last, (N, *spatial, C), whose results have them last too.
-            Its other arrays are as torch has them.
-        results: how many spatial axes the results have, where they are not as many as ``input``'s.
-        several: whether ``last`` gives a tuple of images, each with the channels last.
+        axes: number of spatial axes of ``input``; there may be none or several batch axes. None: all axes after C are
+            spatial, with one batch axis.
+        last: the expression for channels-last ``input``, (N, *spatial, C), with channels-last results. Other arrays are
+            in torch's layout.
+        results: number of spatial axes of the results, if it differs from ``input``'s.
+        several: whether ``last`` returns a tuple of channels-last images.
     """
 
     axes: int | None
@@ -74,7 +74,7 @@ class Spatial:
 
     @property
     def first(self) -> str:
-        """The expression for arrays with the channels where torch has them."""
+        """The expression for arrays in torch's layout."""
         before = 1 if self.axes is None else -1 - self.axes
         after = before if self.results is None else -1 - self.results
         moved = re.sub(r"(?<![\w.])input\b(?!\.(ndim|dtype)\b|=)", f"jnp.moveaxis(input, {before}, -1)", self.last)
@@ -85,15 +85,15 @@ class Spatial:
 
 @dataclass(frozen=True)
 class Permuted:
-    """The same array with its axes in another order: that which the expression gives them."""
+    """Permutes the axes of the array."""
 
 
 @dataclass(frozen=True)
 class Inserted:
-    """The results have one axis more than the arrays, which are permuted alike.
+    """Inserts an axis into the results; all arrays are permuted alike.
 
     Attributes:
-        variable: what says where the results have it.
+        variable: the argument with the position of the new axis.
     """
 
     variable: str
@@ -101,10 +101,10 @@ class Inserted:
 
 @dataclass(frozen=True)
 class Stretched:
-    """Axes of length 1 are repeated, and new ones stand in front.
+    """Broadcasts axes of length 1, and adds leading axes.
 
     Attributes:
-        variable: what is the lengths of the result, in the order of its axes.
+        variable: the argument with the shape of the result.
     """
 
     variable: str
@@ -112,10 +112,10 @@ class Stretched:
 
 @dataclass(frozen=True)
 class Reshaped:
-    """The same elements, in the same order, under another shape.
+    """Reshapes: the same elements in the same order.
 
     Attributes:
-        variable: what is the lengths of the result.
+        variable: the argument with the shape of the result.
     """
 
     variable: str
@@ -123,10 +123,10 @@ class Reshaped:
 
 @dataclass(frozen=True)
 class Widths:
-    """Something is done at the ends of axes. The result has the axes of ``input``.
+    """Pads or crops the ends of axes. The result has the axes of ``input``.
 
     Attributes:
-        variable: what is the widths: two of the last axis, two of the one before it, and so on.
+        variable: the argument with the widths: two for the last axis, two for the one before it, and so on.
     """
 
     variable: str
@@ -134,12 +134,12 @@ class Widths:
 
 @dataclass(frozen=True)
 class Product:
-    """A product of matrices, of the last axes.
+    """Multiplies matrices, over the last axes.
 
     Attributes:
-        matrices: arrays that may lie transposed, if they have two axes: each is then written ``.T``, and what is
-            ``.T`` in the expression as it lies.
-        rows: the array whose axes but the last may come in any order, which is that of the result; None if none.
+        matrices: arrays with two axes that may be stored transposed: each is then written with ``.T``, and one with
+            ``.T`` in the expression without.
+        rows: the array whose leading axes may have any order, which the result takes over; None without one.
     """
 
     matrices: tuple[str, ...]
@@ -151,11 +151,11 @@ Axes = Each | Along | Over | Spatial | Permuted | Inserted | Stretched | Reshape
 
 @dataclass(frozen=True)
 class Last:
-    """Along the last axes, of a layer; those before may come in any order, and the results have them too.
+    """Of a layer: works along the last axes; leading axes may have any order, which the results keep.
 
     Attributes:
-        axes: how many.
-        added: how many the results have behind them: an embedding has ``axes=0, added=1``.
+        axes: number of last axes.
+        added: number of axes that the results append: an embedding has ``axes=0, added=1``.
     """
 
     axes: int = 1
@@ -164,4 +164,4 @@ class Last:
 
 @dataclass(frozen=True)
 class First:
-    """Along the first axis, of a layer; those behind may come in any order, and the results have them so."""
+    """Of a layer: works along the first axis; the others may have any order, which the results keep."""

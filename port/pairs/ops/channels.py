@@ -12,7 +12,7 @@ _AFFINE = {"weight": None, "bias": None, "eps": 1e-5}
 
 
 def _resized(aten: str, mode: str, rank: int, corners: bool = False, antialias: bool = False) -> OperatorPair:
-    """An overload of ATen's, which has one operator for each mode and number of axes."""
+    """Pair one of ATen's operators, which has one for each mode and number of axes."""
     options = [f'mode="{mode}"', "align_corners=align_corners" * corners, "antialias=True" * antialias]
     said = ", ".join(("size, scale_factor", *filter(None, options)))
     return on_images(
@@ -128,7 +128,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         left_out=_AFFINE,
         notes=("W10", "W11"),
     ),
-    # What functional.batch_norm becomes in ATen, with the statistics that its gradient takes.
+    # functional.batch_norm in ATen, with the statistics that its backward uses.
     OperatorPair(
         "torch.ops.aten._native_batch_norm_legit.no_stats",
         "aten._native_batch_norm_legit",

@@ -1,4 +1,4 @@
-"""Comparisons, logic, bits, and the choice between two by a condition."""
+"""Comparisons, logical and bitwise operators, and selection by a condition."""
 
 from __future__ import annotations
 

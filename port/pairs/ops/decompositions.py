@@ -1,7 +1,7 @@
-"""Decompositions of matrices into others.
+"""Matrix decompositions.
 
-The signs of singular vectors are free; on a CPU both libraries have LAPACK's. Those of eigenvectors are not the same:
-`eigh` is not here.
+The signs of singular vectors are arbitrary; on a CPU both libraries use LAPACK's. Those of eigenvectors differ, so
+`eigh` has no pair.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         only_if="not full_matrices or A.shape[-2] == A.shape[-1]",
         left_out={"full_matrices": True},
     ),
-    # JAX has no gradient of what completes a basis; nor has torch, which has that of all else.
+    # Vectors that only complete the basis have no gradient in either library; torch has that of the others.
     OperatorPair(
         "torch.linalg.svd",
         "aten.linalg_svd",
@@ -26,7 +26,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         only_if="full_matrices and A.shape[-2] != A.shape[-1]",
         left_out={"full_matrices": True},
     ),
-    # The older one gives V, and has the sizes of `full_matrices=False`.
+    # The older torch.svd returns V, with the sizes of `full_matrices=False`.
     OperatorPair(
         "torch.svd",
         "aten.svd",

@@ -1,4 +1,4 @@
-"""Diagonals of matrices, matrices of diagonals, and triangles."""
+"""Diagonals, matrices from diagonals, and triangles."""
 
 from __future__ import annotations
 

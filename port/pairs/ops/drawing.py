@@ -1,4 +1,4 @@
-"""What draws random numbers: of the same distribution, not the same numbers."""
+"""Random numbers: the same distributions, not the same numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _of_key(
 
 
 def _with_dtype(torch: str, arguments: str, jax: str) -> tuple[OperatorPair, ...]:
-    """Of a size; torch's default dtype, or another."""
+    """Pair a function of a size, without and with a dtype."""
     return (
         _of_key(torch, arguments, jax.format("")),
         _of_key(torch, f"{arguments}, dtype=dtype", jax.format(", dtype")),
@@ -30,7 +30,7 @@ def _with_dtype(torch: str, arguments: str, jax: str) -> tuple[OperatorPair, ...
 
 
 def _like(torch: str, arguments: str, jax: str) -> tuple[OperatorPair, ...]:
-    """Of another tensor's shape; its dtype, or another."""
+    """Pair a function of another tensor's shape, without and with a dtype."""
     return (
         _of_key(torch, arguments, jax.format("input.dtype"), axes=Each()),
         _of_key(torch, f"{arguments}, dtype=dtype", jax.format("dtype"), axes=Each()),
@@ -77,7 +77,7 @@ PAIRS: tuple[OperatorPair, ...] = (
             ),
         )
     ),
-    # What Tensor.uniform_ and its like become in an exported program.
+    # Exported programs contain these for Tensor.uniform_ and similar methods.
     _of_key(
         f"{_OPS}uniform",
         "input, low, high",

@@ -1,4 +1,4 @@
-"""What an operator's expression draws at random, and by which name it has it."""
+"""Random inputs of an operator's expression."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import ClassVar
 
 @dataclass(frozen=True)
 class Key:
-    """A fresh key of `jax.random`: ``key`` in the expression. What is drawn has the axes of the result."""
+    """A fresh `jax.random` key, named ``key`` in the expression. Draws have the result's axes."""
 
     name: ClassVar[str] = "key"
 
 
 @dataclass(frozen=True)
 class Dropout:
-    """``dropout`` in the expression, a function of one array: in Flax a layer of the module whose code it stands in.
+    """A function of one array, named ``dropout`` in the expression; in Flax a layer of the enclosing module.
 
-    What it drops has the axes of the result, but maybe for the last one's length.
+    Its input has the result's axes, possibly with another length of the last.
 
     Attributes:
-        rate: what is the probability of being dropped.
+        rate: the argument with the dropout probability.
     """
 
     name: ClassVar[str] = "dropout"

@@ -1,7 +1,6 @@
-"""Arithmetic, rounding and elementary functions of one tensor or several, element by element.
+"""Elementwise arithmetic, rounding and elementary functions.
 
-A division of whole numbers by zero raises in torch's ``floor_divide``, ``remainder`` and ``fmod``; in JAX it gives some
-number.
+Integer division by zero raises in torch's ``floor_divide``, ``remainder`` and ``fmod``; JAX returns some number.
 """
 
 from __future__ import annotations
@@ -108,11 +107,11 @@ PAIRS: tuple[OperatorPair, ...] = (
         other_gradient="jnp.any((input == 0) & (exponent == 0))",
         axes=Each(),
     ),
-    # There torch's gradient is NaN; that of JAX 0.10 is 0.5, of 0.12 NaN.
+    # At zero torch's gradient is NaN, that of JAX 0.10 is 0.5, that of JAX 0.12 NaN.
     elementwise_of_two("hypot", "jnp.hypot(input, other)", other_gradient="jnp.any((input == 0) & (other == 0))"),
     elementwise_of_two("atan2", "jnp.arctan2(input, other)", other_gradient="jnp.any((input == 0) & (other == 0))"),
     elementwise_of_two("ldexp", "input * 2.0**other"),
-    # Equals share the gradient (since torch 2.14), as they do not in jnp.fmax and jnp.fmin.
+    # Equal values share the gradient (since torch 2.14), unlike in jnp.fmax and jnp.fmin.
     elementwise_of_two("fmax", _WITHOUT_NAN.format("jnp.maximum"), notes=("G3",)),
     elementwise_of_two("fmin", _WITHOUT_NAN.format("jnp.minimum"), notes=("G3",)),
     OperatorPair(

@@ -1,4 +1,4 @@
-"""torch.nn.functional: activations, and layers without weights of their own. What is of images is in `images`."""
+"""torch.nn.functional: activations, and functions of layers. Operators on images are in `images`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _F = "torch.nn.functional."
 def _of_one(
     name: str, jax: str, *options: str, aten: str | None = None, axes: Axes | None = None, **more: object
 ) -> OperatorPair:
-    """A function of ``input`` and some numbers."""
+    """Pair a function of ``input`` and options."""
     return OperatorPair(
         f"{_F}{name}",
         f"aten.{name}" if aten is None else aten,
@@ -105,7 +105,7 @@ def _attention(only_if: str, jax: str, draws: Dropout | None = None) -> Operator
     )
 
 
-# jax.nn.dot_product_attention takes the heads last but one, and rounds float64 to float32.
+# jax.nn.dot_product_attention has the heads on the last axis but one, and rounds float64 to float32.
 _SCORES = "query @ key.swapaxes(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)"
 
 _LINEAR = Product(("weight",), rows="input")
@@ -208,7 +208,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         only_if="x1.shape == x2.shape",
         left_out={"dim": 1, "eps": 1e-8},
     ),
-    # The axis is one of the shape that both broadcast to.
+    # The axis refers to the broadcast shape.
     OperatorPair(
         f"{_F}cosine_similarity",
         "aten.cosine_similarity",

@@ -1,6 +1,6 @@
-"""torch.nn.functional on images: convolution, pooling, resizing, and what else knows of channels.
+"""torch.nn.functional on images: convolution, pooling, resizing and other operators with channels.
 
-What JAX writes with the channels last stands between two moves of them where they are as torch has them.
+The JAX expressions are channels-last; for torch's layout they are wrapped in two moveaxis.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def on_images(
     aten: str | None = None,
     **more: Any,
 ) -> OperatorPair:
-    """A function of ``input`` and options."""
+    """Pair a function of ``input`` and options."""
     return spatial(
         f"{_F}{name}",
         f"aten.{name}" if aten is None else aten,

@@ -1,4 +1,4 @@
-"""How an operator's expression comes by the user's own functions: the import lines of its pair."""
+"""Import lines of operator pairs, for expressions that call the user's functions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ TAKEN = frozenset(
         *("Any", "Path", "self", "load", "load_file"),
     }
 )
-"""What has a meaning of its own in expressions, or in the source that they are written into."""
+"""Names that already have a meaning in expressions or in generated source."""
 
 
 def names_of_imports(lines: Iterable[str]) -> dict[str, str]:
-    """The name that source reads → the line that imports it: ``my_pkg.kernels`` of ``import my_pkg.kernels``.
+    """Map each imported name to its line: ``my_pkg.kernels`` → ``import my_pkg.kernels``.
 
     Raises:
-        SyntaxError: a line that is no import.
+        SyntaxError: a line that is not a single import.
     """
     found: dict[str, str] = {}
     for line in lines:

@@ -1,7 +1,7 @@
-"""Reading and writing by indices, and orders.
+"""Indexed reads and writes, and sorting.
 
-An index that is not there raises in torch and does not in JAX. Of equals, torch's orders name the places as they like
-unless they are told ``stable=True``; JAX's are stable.
+An index out of range raises in torch but not in JAX. torch orders equal elements arbitrarily unless ``stable=True``;
+JAX sorts stably.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from port.pairs.ops.axes import Along, Over
 from port.pairs.ops.operator_pair import OperatorPair, of_one
 
-# The places of index, but for the axis dim, along which index itself says where.
+# The positions of index's elements, with index itself along the axis dim.
 PLACES = "(*jnp.indices(index.shape, sparse=True)[:dim], index, *jnp.indices(index.shape, sparse=True)[dim:][1:])"
 _BEFORE = "*(slice(None),) * (dim % input.ndim)"
 _PART = f"{_BEFORE}, start:end:step"
@@ -21,7 +21,7 @@ _MISSING = ("J3",)
 
 
 def along_first(written: str, given: str) -> str:
-    """What writes to slices of an axis, which is moved to the front and back."""
+    """Return an expression that updates slices along an axis, moved to the front and back."""
     return f"jnp.moveaxis(jnp.moveaxis(input, dim, 0).at[index].{written}({given}), 0, dim)"
 
 
@@ -35,7 +35,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         notes=_MISSING,
         axes=Along("dim"),
     ),
-    # index may be shorter than input along the other axes.
+    # index may be shorter than input along other axes.
     OperatorPair(
         "torch.gather",
         "aten.gather",
@@ -131,7 +131,7 @@ PAIRS: tuple[OperatorPair, ...] = (
             notes=_MISSING,
             axes=Along("dim"),
         )
-        # JAX does not differentiate a product.
+        # JAX cannot differentiate a product.
         for reduce, written in (("sum", "add"), ("amax", "max"), ("amin", "min"))
     ),
     *(
@@ -154,7 +154,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         left_out={"dim": 0, "start": None, "end": None, "step": 1},
         axes=Along("dim"),
     ),
-    # %% By masks, and by arrays of places: whole axes among them are slices
+    # %% By masks and by index arrays: whole axes among them are slices
     *(
         OperatorPair(
             "torch.index_put",
@@ -201,7 +201,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         f"input.at[{_BEFORE}, index].set(src)",
         axes=Along("dim", without=("src",)),
     ),
-    # %% Orders
+    # %% Sorting
     OperatorPair(
         "torch.sort",
         "aten.sort",

@@ -1,4 +1,4 @@
-"""Joining tensors, and cutting them into parts."""
+"""Joining and splitting tensors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from port.pairs.ops.axes import Along, Inserted, Over
 from port.pairs.ops.operator_pair import OperatorPair
 
 _TENSOR = "torch.Tensor."
-# How many go into each chunk but the last.
+# Size of each chunk but the last.
 _SIZE = "-(-input.shape[dim] // chunks)"
 _SIZES = {"split_size": "split_size_or_sections", "split_sizes": "split_size_or_sections"}
 _PARTS = Along("dim", cuts=True)
@@ -33,7 +33,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         OperatorPair(f"torch.{name}", f"aten.{name}", f"torch.{name}(tensors)", f"jnp.{name}(tensors)")
         for name in ("hstack", "vstack", "dstack", "column_stack")
     ),
-    # %% Cutting
+    # %% Splitting
     *(
         OperatorPair(
             "torch.split",
@@ -69,7 +69,7 @@ PAIRS: tuple[OperatorPair, ...] = (
             ),
         )
     ),
-    # jnp.array_split makes other sizes: 7 in 4 is 2, 2, 2, 1 in both, but 6 in 4 is 2, 2, 2 in torch.
+    # jnp.array_split has other sizes: 7 in 4 is 2, 2, 2, 1 in both, but 6 in 4 is 2, 2, 2 in torch.
     *(
         OperatorPair(
             "torch.chunk",

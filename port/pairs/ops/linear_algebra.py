@@ -33,7 +33,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "aten.cholesky_solve",
         "torch.cholesky_solve(B, L, upper)",
         "jax.scipy.linalg.cho_solve((L, not upper), B)",
-        # torch's gradient is not zero in the half of L that is not read.
+        # torch's gradient is nonzero in the unused triangle of L.
         other_gradient="L.shape[-1] > 1",
         left_out={"upper": False},
         only_if="B.shape[:-2] == L.shape[:-2]",
@@ -65,7 +65,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "aten.linalg_solve",
         "torch.linalg.solve(A, B)",
         "jnp.linalg.solve(A, B)",
-        # torch takes a stack of vectors as well, JAX does not.
+        # torch also accepts a batch of vectors, JAX does not.
         only_if="B.ndim == 1 or B.ndim == A.ndim",
     ),
     OperatorPair(

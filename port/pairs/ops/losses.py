@@ -1,4 +1,4 @@
-"""Losses as functions; as layers they have their twins in `port.pairs.losses`."""
+"""Losses as functions; loss modules are paired in `port.pairs.losses`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _loss(
     schema: dict[str, str] | None = None,
     **left_out: Any,
 ) -> OperatorPair:
-    """A loss of ``variables``, and of options that torch and `port.nn.functional` call alike."""
+    """Pair a loss of ``variables`` and of options with the same names in torch and `port.nn.functional`."""
     options = ", ".join(f"{option}={option}" for option in (*by_name, "reduction"))
     arguments = ", ".join(variables)
     return OperatorPair(
@@ -42,7 +42,7 @@ PAIRS: tuple[OperatorPair, ...] = (
     _loss("l1_loss", "input", "target"),
     _loss("smooth_l1_loss", "input", "target", by_name=("beta",), beta=1.0),
     _loss("huber_loss", "input", "target", by_name=("delta",), delta=1.0),
-    # The classes are torch's second axis, and the last one here.
+    # The classes are on axis 1 in torch, last here.
     *(
         _loss(
             "cross_entropy",

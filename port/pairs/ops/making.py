@@ -1,6 +1,6 @@
-"""New tensors: filled, counted, and copies in another dtype.
+"""New tensors: filled, ranges, and copies in another dtype.
 
-Of a dtype that is not given, torch takes the default dtype or int64, JAX the default float or whole number.
+Without a dtype torch uses its default dtype or int64, JAX its default float or integer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DTYPES = {
 
 
 def _with_dtype(name: str, said: str, given: str, **more: Any) -> tuple[OperatorPair, OperatorPair]:
-    """A function of which the dtype may be given."""
+    """Pair a function, without and with a dtype."""
     torch, aten, jax = f"torch.{name}", f"aten.{name}", f"jnp.{name}"
     return (
         OperatorPair(torch, aten, f"{torch}({said})", f"{jax}({given})", **more),
@@ -55,7 +55,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         for name, arguments in (("zeros", "size"), ("ones", "size"), ("full", "size, fill_value"))
         for said, dtype in (("", "input.dtype"), (", dtype=dtype", "dtype"))
     ),
-    # What Tensor.zero_ becomes in an exported program.
+    # Exported programs contain this for Tensor.zero_.
     elementwise("zero", "jnp.zeros_like(input)", module="torch.ops.aten"),
     OperatorPair("torch.fill", "aten.fill", "torch.fill(input, value)", "jnp.full_like(input, value)", axes=Each()),
     OperatorPair(
@@ -98,7 +98,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "jnp.stack(jnp.triu_indices(row, offset, col))",
         left_out={"offset": 0},
     ),
-    # An array cannot change, so that it is its own copy.
+    # Arrays are immutable, so no copy is needed.
     elementwise("clone", "input"),
     elementwise("detach", "lax.stop_gradient(input)"),
     *(

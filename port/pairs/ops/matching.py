@@ -1,4 +1,4 @@
-"""The pair that speaks of a node of ATen's, and what its variables are there."""
+"""Matching ATen nodes to operator pairs, with the values of the pairs' variables."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from port.pairs.ops.aliases import meaning_of
 from port.pairs.ops.axes import Along, Axes, Over
 from port.pairs.registered import registered
 
-# Where an array lies is no question of what it holds.
+# Placement does not affect values.
 _PLACES = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "copy")
-# What ATen numbers and torch's functions name.
+# Options that are integers in ATen and strings in torch's functions.
 _NUMBERED = {
     "reduction": ("none", "mean", "sum"),
     "interpolation_mode": ("bilinear", "nearest", "bicubic"),
@@ -28,19 +28,19 @@ _NOTHING = object()
 
 
 def matching(aten: str, arguments: Mapping[str, Any]) -> tuple[OperatorPair, dict[str, Any]] | None:
-    """The first pair that speaks of the node, and its variables; None if none does.
+    """Return the first pair that matches a node, and its variables; None without one.
 
     Args:
         aten: the operator with its overload, as ``"aten.add.Tensor"``.
-        arguments: all of them by their names in ATen's schema, with the defaults of those left out. Tensors are
-            anything with ``shape``, ``ndim`` and ``dtype``, one of NumPy's; sizes need not be numbers.
+        arguments: all arguments by their names in ATen's schema, including defaults. Tensors are objects with
+            ``shape``, ``ndim`` and a NumPy ``dtype``; sizes may be symbolic.
 
     Returns:
-        The pair; and the variables of its ``says``: lists as tuples, dtypes as NumPy's, the names of reductions and the
-        like for their numbers, the rest as it was given.
+        The pair, and the values of its ``says``' variables: lists as tuples, dtypes as NumPy's, reductions and modes as
+        strings, the rest unchanged.
     """
     base = aten.rpartition(".")[0]
-    if "unbiased" in arguments:  # the older name of a correction of one, or none
+    if "unbiased" in arguments:  # the older form of correction 1 or 0
         rest = {name: value for name, value in arguments.items() if name != "unbiased"}
         arguments = {**rest, "correction": int(arguments["unbiased"])}
     own = [pair for pair in registered(OperatorPair) if pair.aten == base]
@@ -61,7 +61,7 @@ def _pairs_of() -> dict[str, list[OperatorPair]]:
 
 @dataclass(frozen=True)
 class _Place:
-    """An argument of ``says``: a variable, or what has to be given there."""
+    """An argument of ``says``: a variable, or a required constant."""
 
     name: str
     variable: str
@@ -91,7 +91,7 @@ def _read(said: Any) -> Iterator[_Place]:
 
 
 def _bound(pair: OperatorPair, aten: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What the variables are; None if the node says something that the pair does not."""
+    """Return the values of the variables; None if the node has an argument that the pair does not cover."""
     names = {variable: name for name, variable in pair.schema.items() if variable and name in arguments}
     rest = {name: value for name, value in arguments.items() if pair.schema.get(name) != "" and name not in _PLACES}
     values: dict[str, Any] = {}
@@ -109,7 +109,7 @@ def _bound(pair: OperatorPair, aten: str, arguments: Mapping[str, Any]) -> dict[
         if value is None or value is _NOTHING:
             value = pair.left_out.get(place.variable, value)
         elif isinstance(value, tuple) and not value and pair.left_out.get(place.variable, value) is None:
-            value = None  # ATen's empty lists of sizes or axes are those that torch leaves out
+            value = None  # ATen has empty lists for sizes or axes that are left out in torch
         if value is _NOTHING:
             return None
         values[place.variable] = value
@@ -124,7 +124,7 @@ def _bound(pair: OperatorPair, aten: str, arguments: Mapping[str, Any]) -> dict[
 def _same(value: Any, other: Any) -> bool:
     if isinstance(value, tuple):
         return isinstance(other, tuple) and len(value) == len(other) and all(map(_same, value, other))
-    # A symbolic size must not be asked.
+    # Comparing a symbolic size would add a guard.
     return isinstance(value, bool | int | float | complex | str) and value == other
 
 
@@ -145,18 +145,18 @@ def _fits(pair: OperatorPair, values: Mapping[str, Any]) -> bool:
     first = next((value for value in values.values() if hasattr(value, "ndim")), None)
     axes = {"dim": values.get("dim"), **{name: values[name] for name in _named(pair.axes)}}
     if first is not None and first.ndim == 0 and any(axis is not None for axis in axes.values()):
-        return False  # torch takes axis 0 of one number, JAX does not
+        return False  # torch accepts axis 0 of a 0-d tensor, JAX does not
     if not pair.only_if:
         return True
     try:
         return bool(eval(_compiled(pair.only_if), {**_given(pair.imports), **values}))
     except Exception:
-        # It asks for more than a stand-in has: then nothing is known of it.
+        # The condition needs more than a stand-in has, so it is unknown.
         return False
 
 
 def _named(axes: Axes | None) -> tuple[str, ...]:
-    """The variables that are axes."""
+    """Return the variables that are axes."""
     if isinstance(axes, Along):
         return axes.variables
     return (axes.variable,) if isinstance(axes, Over) and axes.variable is not None else ()

@@ -1,4 +1,4 @@
-"""Products, and norms. What is said of a matrix itself is in `linear_algebra`."""
+"""Products and norms. Functions of square matrices are in `linear_algebra`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SCALED = {"beta": 1, "alpha": 1}
 
 
 def _added(name: str, first: str, second: str, product: str, axes: Axes | None = None) -> tuple[OperatorPair, ...]:
-    """``torch.addmm`` and its like: a product added to ``input``, each times a number."""
+    """Pair ``torch.addmm`` and its variants: ``input`` plus a product, both scaled."""
     return tuple(
         OperatorPair(
             f"torch.{name}",
@@ -22,7 +22,7 @@ def _added(name: str, first: str, second: str, product: str, axes: Axes | None =
             notes=_PRODUCT,
             axes=axes,
         )
-        # Times 0, torch does not look at input, were it NaN.
+        # With beta 0 torch ignores input, even NaN.
         for added, only_if in (("beta * input + ", "beta != 0"), ("", "beta == 0"))
     )
 
@@ -50,7 +50,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.einsum(equation, *operands)",
         "jnp.einsum(equation, *operands)",
         notes=_PRODUCT,
-        schema={"tensors": "operands", "path": ""},  # in what order the products are taken
+        schema={"tensors": "operands", "path": ""},  # the order of the products
     ),
     OperatorPair(
         "torch.tensordot",
@@ -120,7 +120,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         axes=Over(None),
         notes=("G3",),
     ),
-    # %% Norms: of a vector of zeros JAX's gradient is NaN, torch's 0
+    # %% Norms: at a zero vector JAX's gradient is NaN, torch's 0
     OperatorPair(
         "torch.linalg.vector_norm",
         "aten.linalg_vector_norm",

@@ -1,4 +1,4 @@
-"""What the pair of an operator is: a call of torch's and the JAX expression that gives the same, both as source."""
+"""Operator pairs: a torch call and the equivalent JAX expression, both as source."""
 
 from __future__ import annotations
 
@@ -17,42 +17,40 @@ from jax import lax
 
 import port.nn.functional as F
 """
-"""How the names that stand in ``jax`` and ``only_if`` have been imported; ``says`` needs ``import torch``."""
+"""Imports for the names in ``jax`` and ``only_if``; ``says`` needs ``import torch``."""
 
 
 @dataclass(frozen=True)
 class OperatorPair:
-    """An operator of torch's and what a person writes for it in JAX.
+    """A torch operator and its JAX expression.
 
-    Both are expressions over the same variables, which are called as torch calls its arguments. A variable is whatever
-    torch takes there (a tensor, a number, an axis), in its form in JAX: an array, a tuple where torch takes a list as
-    well. Axes are as they are: nothing is assumed of where channels are.
-    Where ``only_if`` is asked, arrays may be stood in for by what has their ``shape``, ``ndim`` and ``dtype``.
+    Both are expressions over the same variables, named like torch's arguments. A variable is any argument (a tensor, a
+    number, an axis) in its JAX form: an array, or a tuple where torch also takes a list. No layout is assumed. For
+    ``only_if``, arrays may be replaced by objects with ``shape``, ``ndim`` and ``dtype``.
 
-    Values, gradients, shapes and dtypes are torch's, with x64 on, and torch's default dtype the default float of JAX.
-    Two things of torch's no pair speaks of: a tensor without axes may be given axis 0, which JAX refuses; and an empty
-    tuple of axes is all of them in reductions, none in JAX's.
+    Values, gradients, shapes and dtypes equal torch's, with x64 on and torch's default dtype equal to JAX's default
+    float. Two conventions of torch are not covered: a 0-d tensor accepts axis 0, which JAX rejects; and in reductions
+    an empty tuple of axes means all, in JAX none.
 
     Attributes:
-        torch: the operator's public name (``"torch.cat"``, ``"torch.Tensor.expand"``, ``"torch.ops.my_lib.swish"``).
-            One that takes arguments of several kinds has a pair for each.
-        aten: the base name of its overloads with their namespace (``"aten.cat"``, ``"my_lib.swish"``); empty where
-            torch composes it of others in Python, and where the shape of the result depends on values, so that no
-            program can have it.
-        says: the call, with the arguments in torch's order: what stands behind them by name may be given by position.
-        jax: the expression.
-        only_if: what has to be so, an expression over the same variables; empty if nothing has to.
-        other_gradient: where JAX has another gradient than torch, the values being the same: an expression over the
-            same variables and their values; empty if nowhere.
-        left_out: what a variable is that torch's call leaves out.
-        notes: ids of the differences that a reader should know of.
+        torch: the operator's public name (``"torch.cat"``, ``"torch.Tensor.expand"``, ``"torch.ops.my_lib.swish"``). An
+            operator with several kinds of arguments has a pair for each.
+        aten: base name of its overloads, with the namespace (``"aten.cat"``, ``"my_lib.swish"``); empty if torch
+            composes it from others in Python, or if the shape of the result depends on values, so that no exported
+            program contains it.
+        says: the torch call, with the arguments in torch's order; keyword arguments may also be positional.
+        jax: the JAX expression.
+        only_if: condition of the pair, an expression over the same variables; empty without one.
+        other_gradient: where JAX's gradient differs from torch's at equal values: an expression over the same variables
+            and their values; empty if nowhere.
+        left_out: defaults of variables that a torch call may omit.
+        notes: ids of the relevant notes.
         axes: how the expression treats axes; None if they must be in torch's order.
-        draws: what it draws at random; None if nothing.
-        schema: what ATen calls an argument, and which variable it is, where the two are not called alike; the empty
-            variable is that of an argument which does not matter, or which ATen does not have. The first variable of
-            ``says`` is ATen's ``self``.
-        imports: the lines that import what ``jax`` and ``only_if`` read beside `GIVEN`; the source that is written has
-            them at its top.
+        draws: its random input; None without one.
+        schema: ATen's name of an argument → the variable, where they differ; an empty variable marks an argument that
+            does not matter, or that ATen lacks. The first variable of ``says`` is ATen's ``self``.
+        imports: import lines that ``jax`` and ``only_if`` need in addition to `GIVEN`; generated source starts with
+            them.
     """
 
     torch: str
@@ -70,24 +68,25 @@ class OperatorPair:
 
     @classmethod
     def of(cls, says: str, jax: str, **more: Any) -> OperatorPair:
-        """The pair of an operator of another library's, by its call: ``"torch.ops.my_lib.swish(x, beta)"``.
+        """Build the pair of a custom operator from its call: ``"torch.ops.my_lib.swish(x, beta)"``.
 
         Args:
-            says: the call; arguments are called as in the operator's schema.
-            jax: the expression; ``more`` are the other attributes.
+            says: the call, with the argument names of the operator's schema.
+            jax: the JAX expression.
+            **more: the other attributes.
         """
         torch = says.partition("(")[0]
         return cls(torch, torch.removeprefix("torch.ops."), says, jax, **more)
 
 
 def of_one(name: str, jax: str, *, module: str = "torch", aten: str | None = None, **more: Any) -> OperatorPair:
-    """An operator that takes one tensor, ``input``, and nothing else."""
+    """Pair an operator of one tensor, ``input``."""
     torch = f"{module}.{name}"
     return OperatorPair(torch, f"aten.{name}" if aten is None else aten, f"{torch}(input)", jax, **more)
 
 
 def of_two(name: str, jax: str, *, module: str = "torch", aten: str | None = None, **more: Any) -> OperatorPair:
-    """An operator that takes two, ``input`` and ``other``, and nothing else."""
+    """Pair an operator of two tensors, ``input`` and ``other``."""
     torch = f"{module}.{name}"
     return OperatorPair(torch, f"aten.{name}" if aten is None else aten, f"{torch}(input, other)", jax, **more)
 
@@ -103,5 +102,5 @@ def elementwise_of_two(name: str, jax: str, **more: Any) -> OperatorPair:
 
 
 def spatial(torch: str, aten: str, says: str, axes: Spatial, only_if: str = "", **more: Any) -> OperatorPair:
-    """An operator on images, whose expression is that of ``axes``."""
+    """Pair an operator on images, with the expression of ``axes``."""
     return OperatorPair(torch, aten, says, axes.first, only_if, axes=axes, **more)

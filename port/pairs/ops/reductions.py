@@ -1,4 +1,4 @@
-"""Sums, means, spreads, extremes, and what accumulates along an axis."""
+"""Sums, means, variances, extremes, quantiles and cumulative operators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEPT, _DROPPED = (
 
 
 def _along(name: str, jax: str, **more: object) -> OperatorPair:
-    """A reduction over an axis, several or all, whose axis may be kept."""
+    """Pair a reduction over one, several or all axes, which may be kept."""
     return OperatorPair(
         f"torch.{name}",
         f"aten.{name}",
@@ -32,7 +32,7 @@ def _along(name: str, jax: str, **more: object) -> OperatorPair:
 
 
 def _along_in_dtype(name: str, jax: str) -> OperatorPair:
-    """What is converted before it is reduced."""
+    """Pair a reduction with a dtype to convert to first."""
     return OperatorPair(
         f"torch.{name}",
         f"aten.{name}",
@@ -44,7 +44,7 @@ def _along_in_dtype(name: str, jax: str) -> OperatorPair:
 
 
 def _spread(name: str, jax: str, *notes: str) -> OperatorPair:
-    # A bool in the place of dim is the deprecated unbiased.
+    # A bool as dim is the deprecated argument unbiased.
     return OperatorPair(
         f"torch.{name}",
         f"aten.{name}",
@@ -92,7 +92,7 @@ PAIRS: tuple[OperatorPair, ...] = (
             axes=axes,
         )
         for name in ("argmax", "argmin")
-        # The place in the flattened array depends on the order of its axes.
+        # The index in the flattened array depends on the order of axes.
         for only_if, axes in (("dim is not None", _OVER), ("dim is None", None))
     ),
     _along("logsumexp", "jax.nn.logsumexp"),
@@ -104,7 +104,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         left_out={"dim": None},
         axes=Over("dim"),
     ),
-    # %% Spreads
+    # %% Variances
     _spread("var", "jnp.var(input, axis=dim, ddof=correction, keepdims=keepdim)"),
     _spread("std", "F.std(input, dim=dim, correction=correction, keepdim=keepdim)", "G3"),
     _spread(
@@ -116,7 +116,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "(F.std(input, dim=dim, correction=correction, keepdim=keepdim), jnp.mean(input, axis=dim, keepdims=keepdim))",
         "G3",
     ),
-    # %% Extremes with their places: of equals torch differentiates the one that it names, the first
+    # %% Extremes with indices: among equals torch returns and differentiates the first
     of_one("max", "jnp.max(input)", notes=("G3",), axes=Over(None)),
     of_one("min", "jnp.min(input)", notes=("G3",), axes=Over(None)),
     OperatorPair(
@@ -175,7 +175,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         notes=("G3",),
         axes=_OVER,
     ),
-    # %% Middles: torch's median of an even number is the lower of the two
+    # %% Quantiles: torch's median of an even number of values is the lower of the middle two
     of_one("median", _MIDDLE.format("quantile"), other_gradient=_EQUALS, axes=Over(None)),
     of_one("nanmedian", _MIDDLE.format("nanquantile"), other_gradient=_EQUALS, axes=Over(None)),
     OperatorPair(

@@ -1,4 +1,4 @@
-"""Writing to places that several values may share: their mean or the largest, with what was there or without."""
+"""Scatter with reductions (mean, max, …) of several values at one index, with or without the old value."""
 
 from __future__ import annotations
 

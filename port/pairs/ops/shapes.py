@@ -1,4 +1,4 @@
-"""Reordering axes and elements, and other shapes of the same elements."""
+"""Axes, shapes, repetition, reordering and padding."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from port.pairs.ops.operator_pair import OperatorPair, of_one
 
 _TENSOR, _F = "torch.Tensor.", "torch.nn.functional."
 
-# Widths below zero cut, which jnp.pad does not.
+# Negative widths crop, which jnp.pad cannot.
 _PADDED_OR_CUT = (
     "lax.pad(input, jnp.asarray({}, input.dtype), [(0, 0, 0)] * (input.ndim - len(pad) // 2)"
     " + [(low, high, 0) for low, high in zip(pad[::2], pad[1::2])][::-1])"
@@ -52,7 +52,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "aten.squeeze",
         "torch.squeeze(input, dim)",
         "jnp.squeeze(input, dim)",
-        # Of other lengths torch leaves the axis, JAX raises.
+        # For other lengths torch keeps the axis, JAX raises.
         only_if="all(input.shape[axis] == 1 for axis in ((dim,) if isinstance(dim, int) else dim))",
         axes=Over("dim"),
     ),

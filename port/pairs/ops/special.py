@@ -17,7 +17,7 @@ PAIRS: tuple[OperatorPair, ...] = (
     *(
         elementwise(name, jax, module="torch.special", aten=f"aten.special_{name}")
         for name, jax in (
-            # torch's is rounded where little is left; jax.scipy.special.ndtr is not.
+            # torch loses digits in the tails; jax.scipy.special.ndtr does not.
             ("ndtr", f"(1 + {_SPECIAL}erf(input * np.sqrt(0.5))) / 2"),
             ("modified_bessel_i0", f"{_SPECIAL}i0(input)"),
             ("modified_bessel_i1", f"{_SPECIAL}i1(input)"),
@@ -40,7 +40,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         aten="aten.special_zeta",
         other_gradient="jnp.any((other <= 0) & (other == jnp.floor(other)))",
     ),
-    # jax.scipy.special.polygamma of more is wrong in the fourth digit where its input is below zero.
+    # For n > 0 jax.scipy.special.polygamma is wrong in the fourth digit for negative input.
     OperatorPair(
         "torch.polygamma",
         "aten.polygamma",

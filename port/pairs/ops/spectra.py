@@ -11,7 +11,7 @@ _F = "torch.fft."
 def _transform(
     name: str, *, several: str = "", default: object = None, written: str = "", only_if: str = ""
 ) -> OperatorPair:
-    """A transform along one axis, or along ``several``: two, or any number; in JAX called as ``written``, or alike."""
+    """Pair a transform along one axis, or ``several`` ("two" or "any"); ``written`` is JAX's name if it differs."""
     length, axis = ("s", "axes") if several else ("n", "axis")
     return OperatorPair(
         f"{_F}{name}",
@@ -26,7 +26,7 @@ def _transform(
 
 PAIRS: tuple[OperatorPair, ...] = (
     *(_transform(name, default=-1) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")),
-    # torch's take one axis, or three, as well; JAX's do not.
+    # torch's also accept one axis, or three; JAX's do not.
     *(
         _transform(
             name,
@@ -60,7 +60,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         )
         for name in ("fftfreq", "rfftfreq")
     ),
-    # %% Spectra of short pieces
+    # %% Short-time transforms
     OperatorPair(
         "torch.stft",
         "aten.stft",

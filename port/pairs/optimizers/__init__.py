@@ -1,4 +1,4 @@
-"""One pair for every class of torch.optim; those that users register stand before them."""
+"""Pairs of all torch.optim classes; registered pairs come first."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ OPTIMIZERS = (
 
 
 def all_optimizers() -> tuple[OptimizerPair, ...]:
-    """Every optimizer's pair there is, the registered ones first."""
+    """Return all optimizer pairs, registered ones first."""
     return (*registered(OptimizerPair), *OPTIMIZERS)
 
 
 def pair_of_optimizer(optimizer: Any) -> OptimizerPair:
-    """The pair of a torch optimizer, or of its class.
+    """Return the pair of a torch optimizer or its class.
 
     Raises:
-        UsageError: a class that no pair speaks of; a subclass too, as it may step otherwise.
+        UsageError: a class without a pair; also a subclass, which may update differently.
     """
     cls = optimizer if isinstance(optimizer, type) else type(optimizer)
     pairs = all_optimizers()
@@ -61,20 +61,20 @@ def pair_of_optimizer(optimizer: Any) -> OptimizerPair:
     families = [pair.torch for pair in pairs if any(is_class(base, pair.torch) for base in cls.__mro__)]
     names = ", ".join(dict.fromkeys(pair.torch.removeprefix("torch.optim.") for pair in pairs))
     what = f"{cls.__module__}.{cls.__qualname__}"
-    own = "register a pair of it: port.register(port.pairs.OptimizerPair(…)), or --pairs on the command line"
+    own = "register a pair for it: port.register(port.pairs.OptimizerPair(…)), or --pairs on the command line"
     if families:
         raise UsageError(
-            f"{what} is a class of its own, derived from {families[0]}: how it steps is not known; "
-            f"make a {families[0]} with its groups and state if it steps alike, or {own}"
+            f"{what} is derived from {families[0]} and may update differently; "
+            f"if it does not, make a {families[0]} with its groups and state, otherwise {own}"
         )
-    raise UsageError(f"{what} is none of torch.optim's optimizers; there are: {names}. If it steps otherwise, {own}")
+    raise UsageError(f"{what} is not one of torch.optim's optimizers: {names}. If it is your own, {own}")
 
 
 def pair_by_name(name: str) -> OptimizerPair:
-    """The pair of an optimizer by its short name.
+    """Return the pair of an optimizer by its short name.
 
     Raises:
-        UnknownChoice: there is none.
+        UnknownChoice: an unknown name.
     """
     pairs = all_optimizers()
     for pair in pairs:

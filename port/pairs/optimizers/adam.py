@@ -1,4 +1,4 @@
-"""Adam and its kin: AdamW, Adamax, NAdam, RAdam."""
+"""Adam and its variants: AdamW, Adamax, NAdam, RAdam."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _takes(*on_or_off: str) -> dict[str, Takes]:
 
 
 def _betas(options: Options) -> dict[str, Any]:
-    """What differs from the defaults, which optax's Adam and ours share with torch."""
+    """Return what differs from the defaults, which optax's Adam and ours share with torch."""
     b1, b2 = options["betas"]
     return given(options, b1=(b1, 0.9), b2=(b2, 0.999), eps=(options["eps"], 1e-8))
 
@@ -45,7 +45,7 @@ def _adamw(options: Options) -> Expression:
     if options["amsgrad"]:
         amsgrad = Expression("port.transforms.scale_by_torch_amsgrad", (), _betas(options))
         return chained(*first, amsgrad, *decoupled(options), rated(options))
-    # Named always: optax's default is a hundredth of torch's (O4).
+    # Always passed: optax's default is a hundredth of torch's (O4).
     named = {**_betas(options), "weight_decay": options["weight_decay"]}
     return chained(*first, Expression("optax.adamw", (options["lr"],), named))
 
@@ -67,7 +67,7 @@ def _radam(options: Options) -> Expression:
 
 
 def _scaled(options: Options, scaled: Expression) -> Expression:
-    """The decay in front of the moments, or behind them."""
+    """Chain the weight decay before or after the moments."""
     if options["decoupled_weight_decay"]:
         return chained(*gradient(options, decayed=False), scaled, *decoupled(options), rated(options))
     return chained(*gradient(options), scaled, rated(options))
@@ -82,8 +82,8 @@ ADAM = OptimizerPair(
     state={"ScaleByAdamState": _MOMENTS, "TorchAmsgradState": {**_MOMENTS, "nu_max": "max_exp_avg_sq"}},
     schedules_momentum="betas",
     remark=lambda options: (
-        "its groups have decoupled_weight_decay=True, which makes torch.optim.Adam a torch.optim.AdamW: it is moved as "
-        "that"
+        "its groups have decoupled_weight_decay=True, which makes torch.optim.Adam a torch.optim.AdamW: it is moved "
+        "as one"
         if options.get("decoupled_weight_decay")
         else None
     ),
@@ -99,7 +99,7 @@ ADAMW = OptimizerPair(
     ignored=CHANGE_NOTHING | {"decoupled_weight_decay"},
     schedules_momentum="betas",
     foreign=lambda options: (
-        "has decoupled_weight_decay=False, and torch.optim.AdamW's is True: it is the state of torch.optim.Adam"
+        "has decoupled_weight_decay=False, but torch.optim.AdamW's is True: this is the state of torch.optim.Adam"
         if options.get("decoupled_weight_decay") is False
         else None
     ),

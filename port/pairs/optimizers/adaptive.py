@@ -1,4 +1,4 @@
-"""Those that divide by what the gradients were, Adagrad, Adadelta, RMSprop, Adafactor; and Rprop, by signs alone."""
+"""Optimizers that divide by past gradients, Adagrad, Adadelta, RMSprop, Adafactor; and Rprop, which uses only signs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _rmsprop(options: Options) -> Expression:
     if options["momentum"] == 0:
         centered = {"centered": True} if options["centered"] else {}
         return chained(*gradient(options), Expression("optax.rmsprop", (options["lr"],), {**named, **centered}))
-    # optax.rmsprop scales by the learning rate in front of the trace (O6).
+    # optax.rmsprop scales by the learning rate before the trace (O6).
     scale = "optax.scale_by_stddev" if options["centered"] else "optax.scale_by_rms"
     trace = Expression("optax.trace", (options["momentum"],))
     return chained(*gradient(options), Expression(scale, (), named), trace, rated(options))

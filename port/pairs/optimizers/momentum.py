@@ -1,4 +1,4 @@
-"""SGD, with momentum, dampening and Nesterov's."""
+"""SGD, with momentum, dampening and Nesterov momentum."""
 
 from __future__ import annotations
 

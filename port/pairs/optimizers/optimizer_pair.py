@@ -1,4 +1,4 @@
-"""What an optimizer's pair is: torch's class, the optax chain that does the same, and where its state lives."""
+"""Optimizer pairs: a torch class, the equivalent optax chain, and the mapping of its state."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from port.pairs.expression import Expression
 from port.pairs.optimizers.options import Takes
 
 Options = Mapping[str, Any]
-"""A parameter group's options under torch's names. ``lr``, ``momentum`` and the first of ``betas`` may be an
-`Expression` of a schedule, or a `Name` that `optax.inject_hyperparams` gives its value."""
+"""A parameter group's options under torch's names.
+
+``lr``, ``momentum`` and the first of ``betas`` may be an `Expression` of a schedule, or a `Reference` that
+`optax.inject_hyperparams` sets.
+"""
 
 STEP = "step"
-"""torch's name of the count of updates, which is the same for every parameter of one chain."""
+"""torch's key of the update count, which is equal for all parameters of a chain."""
 
 CHANGE_NOTHING = frozenset({"foreach", "fused", "capturable", "differentiable"})
-"""Options of torch's own optimizers that say how an update is computed, not which."""
+"""Options of torch's optimizers that affect how an update is computed, not its value."""
 
 
 def _nothing(options: Options) -> str | None:
@@ -26,36 +29,36 @@ def _nothing(options: Options) -> str | None:
 
 @dataclass(frozen=True)
 class OptimizerPair:
-    """A torch optimizer and the optax chain that takes the same steps.
+    """A torch optimizer and the optax chain with the same updates.
 
     Attributes:
         torch: torch's class, by its public name; ``"__main__.Lion"`` for a notebook's.
-        name: what `port.optim.by_name` calls it.
-        defaults: the options of a group under torch's names, with torch's defaults: those that change an update.
-        chain: the options of a group → the optax transformation, learning rate and sign included.
-        state: optax's state class → its field → torch's key in a parameter's state. Fields that torch has no key for
-            are left out: they are to be what a fresh state has, as a count that no update looks at.
-        takes: an option → which values it takes; by default those of its default's kind.
-        conflict: why some options, each of which is taken, cannot stand together.
-        ignored: options of torch's that change no update.
-        scalars: those of torch's keys that hold one number a parameter, the same for all that were stepped together.
-        scalars_anew: whether torch makes them anew in each step, in its default dtype, whatever it keeps them in.
-        flags: fields of optax's that say whether torch has the key at all.
-        in_torch_layout: whether an update depends on how a tensor is laid out: on which axes are its rows, or on what
-            is one tensor and what are several. The chain then works on torch's tensors: see `port.optim.layout`.
-        schedules_momentum: torch's option that CyclicLR and OneCycleLR move beside the learning rate.
-        takes_first_rate: the learning rate is only looked at in a parameter's first step.
-        own_count: the chain asks the schedule for its own count of updates, not for the schedule's.
-        rate_in_its_dtype: torch computes with a rate that is a tensor in the tensor's dtype; the others make a number
-            of it.
+        name: its name in `port.optim.by_name`.
+        defaults: the options of a group that affect an update, under torch's names, with torch's defaults.
+        chain: the options of a group → the optax transformation, including learning rate and sign.
+        state: optax's state class → its field → torch's key in a parameter's state. Fields without a key in torch are
+            left out, and keep the values of a fresh state, such as a count that no update reads.
+        takes: option → the values it accepts; by default those of its default's type.
+        conflict: why accepted options cannot be combined; None if they can.
+        ignored: torch's options that do not affect an update.
+        scalars: torch's keys with one number per parameter, equal for all parameters updated together.
+        scalars_anew: whether torch recomputes them in each step, in its default dtype, whatever their stored dtype.
+        flags: optax's fields that are true if torch has the key.
+        in_torch_layout: whether an update depends on the layout of a tensor: on which axes are rows, or on how
+            parameters are split into tensors. The chain then works on torch's tensors: see `port.optim.layout`.
+        schedules_momentum: torch's option that CyclicLR and OneCycleLR change along with the learning rate.
+        takes_first_rate: whether the learning rate is read only in a parameter's first step.
+        own_count: whether the chain evaluates the schedule at its own update count, not the schedule's.
+        rate_in_its_dtype: whether torch computes with a tensor rate in its dtype; other optimizers convert it to a
+            number.
         counts: whether torch counts a parameter's steps, under `STEP`.
-        whole_count: whether that count is a Python int; torch's own keep a tensor.
-        complex_alike: whether torch steps a complex parameter as one of complex numbers, not of pairs of real ones.
-        closure: the whole step needs the loss as a function, and its memory is one for all parameters: LBFGS alone.
-        refused: why there is no such chain, and what is nearest.
-        foreign: why a group with these options, of a checkpoint, is another class's.
-        remark: what a person should know who moves a group with these options out of a checkpoint.
-        notes: ids of the differences that a reader should know of.
+        whole_count: whether that count is a Python int; torch's own optimizers keep a tensor.
+        complex_alike: whether torch updates a complex parameter as complex numbers, not as pairs of real ones.
+        closure: whether a step needs the loss as a function, with one memory for all parameters: only LBFGS.
+        refused: why there is no chain, and the nearest alternative; None if there is one.
+        foreign: why a checkpoint's group with these options belongs to another class; None if it does not.
+        remark: what to tell a user who converts a checkpoint's group with these options; None for nothing.
+        notes: ids of the relevant notes.
     """
 
     torch: str
@@ -94,7 +97,7 @@ class OptimizerPair:
 
 
 def chained(*parts: Expression) -> Expression:
-    """The transformations one after the other; one alone as it is, chains among them as their links."""
+    """Chain transformations; a single one is returned unchanged, and nested chains are flattened."""
     if len(parts) == 1:
         return parts[0]
     links: list[Expression] = []
@@ -104,7 +107,7 @@ def chained(*parts: Expression) -> Expression:
 
 
 def gradient(options: Options, *, decayed: bool = True) -> tuple[Expression, ...]:
-    """What torch does to a gradient before anything else: its sign for ``maximize``, then the coupled weight decay."""
+    """Return torch's first operations on a gradient: the sign for ``maximize``, then coupled weight decay."""
     parts: list[Expression] = []
     if options.get("maximize"):
         parts.append(Expression("optax.scale", (-1.0,)))
@@ -114,17 +117,17 @@ def gradient(options: Options, *, decayed: bool = True) -> tuple[Expression, ...
 
 
 def decoupled(options: Options) -> tuple[Expression, ...]:
-    """Weight decay that does not go through the moments: it stands after them, before the learning rate."""
+    """Return decoupled weight decay: it comes after the moments and before the learning rate."""
     return gradient({"weight_decay": options["weight_decay"]})
 
 
 def rated(options: Options) -> Expression:
-    """The learning rate, and the sign of going downhill."""
+    """Return the scaling by the learning rate, with the sign of descent."""
     return Expression("optax.scale_by_learning_rate", (options["lr"],))
 
 
 def given(options: Options, **defaults: Any) -> dict[str, Any]:
-    """The options that are not optax's default, under optax's names: optax's name=(torch's value, optax's default)."""
+    """Return options that differ from optax's defaults; arguments: optax's name=(torch's value, optax's default)."""
     return {name: value for name, (value, default) in defaults.items() if not _equal(value, default)}
 
 

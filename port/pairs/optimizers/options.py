@@ -1,4 +1,4 @@
-"""Which values an option of an optimizer takes, as its pair says it: what torch's constructors check, or forget to."""
+"""Validation of optimizer options: what torch's constructors check, or fail to check."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Test = Callable[[Any], bool]
 
 @dataclass(frozen=True)
 class Takes:
-    """What an option takes.
+    """The values that an option accepts.
 
     Attributes:
-        holds: whether it takes a value; a number may be an array of one, of any library.
-        words: what it takes, for a message.
+        holds: whether a value is accepted; a number may be a one-element array of any library.
+        words: a description for messages.
     """
 
     holds: Test
@@ -25,7 +25,7 @@ class Takes:
 
 
 def number(within: Callable[[float], bool] = lambda value: True) -> Test:
-    """Whether it is a finite number, and within; one that jax traces has no value yet, and is taken."""
+    """Return a test for finite numbers that satisfy ``within``; a traced number has no value yet, and passes."""
 
     def holds(value: Any) -> bool:
         if math.prod(getattr(value, "shape", (0,))) == 1:
@@ -39,12 +39,12 @@ def number(within: Callable[[float], bool] = lambda value: True) -> Test:
 
 
 def whole(lowest: int, highest: int) -> Test:
-    """Whether it is a whole number from the lowest to the highest."""
+    """Return a test for integers from ``lowest`` to ``highest``."""
     return lambda value: isinstance(value, int) and lowest <= value <= highest
 
 
 def several(*rules: Test) -> Test:
-    """Whether it is a tuple or a list of just these."""
+    """Return a test for tuples or lists with one item for each rule."""
 
     def holds(value: Any) -> bool:
         if not isinstance(value, tuple | list) or len(value) != len(rules):
@@ -55,7 +55,7 @@ def several(*rules: Test) -> Test:
 
 
 def or_none(rule: Test) -> Test:
-    """Whether it is None, or as the rule says."""
+    """Return a test for None or values that satisfy the rule."""
     return lambda value: value is None or rule(value)
 
 
@@ -70,17 +70,17 @@ COUNT = Takes(whole(1, 2**31 - 1), "a whole number of at least 1")
 
 
 def at_least_0(*names: str) -> dict[str, Takes]:
-    """Options that are numbers of at least 0."""
+    """Return options that take numbers of at least 0."""
     return dict.fromkeys(names, AT_LEAST_0)
 
 
 def switches(*names: str) -> dict[str, Takes]:
-    """Options that are on or off."""
+    """Return options that are on or off."""
     return dict.fromkeys(names, SWITCH)
 
 
 def like(default: Any) -> Takes:
-    """What an option takes of which nothing more is said: values of its default's kind."""
+    """Return what an option takes by default: values of its default's type."""
     match default:
         case bool():
             return SWITCH

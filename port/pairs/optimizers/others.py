@@ -55,7 +55,7 @@ def _muon(options: Options) -> Expression:
 
 
 def _lbfgs(options: Options) -> Expression:
-    # torch writes the default of max_eval out when it makes the optimizer.
+    # torch's constructor replaces max_eval=None by this number.
     defaults = {**_LBFGS, "max_eval": options["max_iter"] * 5 // 4}
     named: dict[str, Any] = {name: options[name] for name in _LBFGS if name != "lr" and options[name] is not None}
     return Expression(
@@ -136,7 +136,7 @@ SPARSE_ADAM = OptimizerPair(
     chain=_no_chain,
     takes={**at_least_0("lr", "eps"), "betas": BETAS, **switches("maximize")},
     refused=lambda options: (
-        "torch.optim.SparseAdam updates only the rows that a sparse gradient names, and JAX's gradients are dense; "
+        "torch.optim.SparseAdam updates only the rows in a sparse gradient, and JAX's gradients are dense; "
         "nearest is Adam (port.optim.by_name('adam')), which also lets the moments of the other rows decay"
     ),
 )

@@ -1,4 +1,4 @@
-"""torch.optim.lr_scheduler ⇄ optax schedules: what is known of each class, read from a live one, and brought back."""
+"""torch.optim.lr_scheduler ⇄ optax schedules: pairs, reading a live scheduler, and restoring one."""
 
 from port.pairs.schedules.formulas import SCHEDULES
 from port.pairs.schedules.known import all_schedules, pair_of_scheduler

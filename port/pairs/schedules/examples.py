@@ -1,4 +1,4 @@
-"""One call of every scheduler that is known, as a person writes it: what the cheat sheet shows, twin and all."""
+"""An example call of every known scheduler, which the cheat sheet shows with its twin."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _OTHERS = (
     example_of("lr_scheduler.SequentialLR", schedulers=[_WARM_UP, _COSINE], milestones=[5]),
     Function(("optimizer",), _CHAIN),
 )
-"""Of those that no pair speaks of: they follow a metric, or hold others."""
+"""Schedulers without a pair: they follow a metric, or hold others."""
 
 EXAMPLES: tuple[Function, ...] = (*(pair.example for pair in SCHEDULES if pair.example is not None), *_OTHERS)
-"""Of torch's own schedulers."""
+"""Examples of torch's own schedulers."""
 
 
 def all_examples() -> tuple[Function, ...]:
-    """Of every scheduler that has an example, the registered ones first."""
+    """Return all examples, those of registered pairs first."""
     return (*(pair.example for pair in all_schedules() if pair.example is not None), *_OTHERS)

@@ -1,7 +1,7 @@
-"""The facts: torch.optim's schedulers ⇄ `port.transforms`' schedules.
+"""The pairs: torch.optim's schedulers ⇄ `port.transforms`' schedules.
 
-The rate starts from the group's ``initial_lr``, which a scheduler keeps in ``base_lrs``; what is given for each group
-(``max_lr`` and its like) stands in the group or in a list.
+The rate starts from the group's ``initial_lr``, which a scheduler keeps in ``base_lrs``; per-group options such as
+``max_lr`` are stored in the group or in a list.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _schedule(name: str, *arguments: Any, **options: Any) -> Expression:
 
 
 def neat(value: float) -> float:
-    """A number that was computed back (25.000000000000004), as it was given."""
+    """Round a recomputed number (25.000000000000004) to the one that the user passed."""
     short = float(f"{value:.12g}")
     return short if math.isclose(short, value, rel_tol=2e-15) else value
 
@@ -31,7 +31,7 @@ def _whole(value: float) -> int | None:
 
 
 def _unlike(defaults: dict[str, Any], **options: Any) -> dict[str, Any]:
-    """The options that differ from torch's defaults."""
+    """Return the options that differ from torch's defaults."""
     return {name: value for name, value in options.items() if value != defaults[name]}
 
 
@@ -41,7 +41,7 @@ def _step(scheduler: Any, group: int, base: float) -> Expression | None:
 
 
 def _multi_step(scheduler: Any, group: int, base: float) -> Expression:
-    # torch compares for equality, step by step: it never comes to the others.
+    # torch compares steps for equality, so other milestones are never reached.
     milestones = sorted(scheduler.milestones.items())
     reached = {int(step): times for step, times in milestones if step >= 0 and float(step).is_integer()}
     scales = {step: float(scheduler.gamma) ** times for step, times in reached.items()}
@@ -132,7 +132,7 @@ def _one_cycle_momentum(scheduler: Any, group: int) -> Expression | None:
 
 
 def _swa(scheduler: Any, group: int, base: float) -> Expression:
-    """It starts from the rate that the group has when it begins to step, which is read back from where it has come."""
+    """SWALR starts from the group's rate at its first step, which is recomputed from the present rate."""
     goal = float(scheduler.optimizer.param_groups[group]["swa_lr"])
     share = scheduler.anneal_func(min(1.0, scheduler.last_epoch / max(1, scheduler.anneal_epochs)))
     if scheduler.anneal_epochs > 0 and share < 1:
@@ -144,7 +144,7 @@ def _swa(scheduler: Any, group: int, base: float) -> Expression:
 
 
 def _lambda(scheduler: Any, group: int, base: float) -> Expression | None:
-    """A call of the user's function, where JAX can trace it."""
+    """Return a call of the user's function, if JAX can trace it."""
     return expression_of("lambda_lr", scheduler.lr_lambdas[group], None, base)
 
 
@@ -157,18 +157,18 @@ def _restarted(scheduler: Any) -> None:
 
 
 def _based_on_the_groups(scheduler: Any) -> None:
-    """CyclicLR comes to its own base behind its first step, which an earlier scheduler's may have decided."""
+    """Reset the base rates: CyclicLR sets its own after its first step, which may use an earlier scheduler's."""
     groups = scheduler.optimizer.param_groups
     scheduler.base_lrs = [group.get("initial_lr", base) for group, base in zip(groups, scheduler.base_lrs, strict=True)]
 
 
 def _with_functions_anew(scheduler: Any) -> None:
-    """Objects with a state of their own keep it to themselves."""
+    """Copy the functions: callable objects may have state."""
     scheduler.lr_lambdas = copy.deepcopy(scheduler.lr_lambdas)
 
 
 def example_of(name: str, *arguments: Any, **options: Any) -> Function:
-    """optimizer → a scheduler of torch.optim's."""
+    """Return a function from an optimizer to a torch.optim scheduler."""
     return Function(("optimizer",), Expression(f"torch.optim.{name}", (Reference("optimizer"), *arguments), options))
 
 
@@ -191,7 +191,7 @@ def _pair(
     )
 
 
-NO_FUNCTIONS = "it holds none of the functions that the scheduler was given"
+NO_FUNCTIONS = "it does not contain the scheduler's functions"
 _FUNCTIONS: dict[str, Any] = {"lacks": NO_FUNCTIONS, "rewind": _with_functions_anew}
 
 SCHEDULES = (
@@ -225,7 +225,7 @@ SCHEDULES = (
         {"total_iters": 100, "power": 2.0},
         multiplies=True,
     ),
-    # Behind T_max it adds to the rate that it has brought to eta_min.
+    # After T_max it adds to the rate, which is then eta_min.
     _pair("lr_scheduler.CosineAnnealingLR", _cosine, "T_max eta_min", {"T_max": 100, "eta_min": 1e-5}),
     _pair(
         "lr_scheduler.CosineAnnealingWarmRestarts",

@@ -1,4 +1,4 @@
-"""Schedules that are Python functions: how one is written down, and whether JAX can trace it."""
+"""Schedules from Python functions: their source, and whether JAX can trace them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import Any
 from port.pairs.expression import Expression, Given, imported_as
 
 _TRIED = (0, 1, 2, 7, 30, 100, 999, 12345)
-"""Steps at which a traced function has to give what Python gives."""
+"""Steps at which a traced function must agree with Python."""
 
 
 def expression_of(
     name: str, function: Any, steps: int | None, *given: Any, needs_steps: bool = False
 ) -> Expression | None:
-    """A schedule of `port.transforms` that calls a function, or None: it cannot be written down, or needs ``steps``.
+    """Return a schedule of `port.transforms` that calls a function; None if it has no source, or needs ``steps``.
 
     Args:
         name: of the schedule.
-        function: the user's.
-        steps: for how many steps it is called, where JAX cannot trace it.
-        given: arguments before the function.
+        function: the user's function.
+        steps: number of steps to tabulate, if JAX cannot trace it.
+        *given: arguments before the function.
         needs_steps: whether the schedule always takes ``steps``.
     """
     spelled = spelled_function(function)
@@ -38,10 +38,10 @@ def expression_of(
 
 
 def spelled_function(function: Callable[..., Any]) -> Given | None:
-    """A function as it stands in source: by its name, or as the lambda that it is; None where neither says all of it.
+    """Return a function's source: its name, or a lambda; None if neither is self-contained.
 
-    A name is that of a module's own function; one of the script that is running needs no import. A lambda may use
-    nothing but its parameter, Python's own names, and modules by the names that they are imported by.
+    A name must be that of a module-level function; in the running script it needs no import. A lambda may use only its
+    parameter, builtins, and modules under their usual import names.
     """
     if not isinstance(function, FunctionType):
         return None
@@ -52,7 +52,7 @@ def spelled_function(function: Callable[..., Any]) -> Given | None:
 
 
 def is_traceable(function: Callable[[Any], Any]) -> bool:
-    """Whether JAX can trace a function of the step, and then gives what Python gives."""
+    """Whether JAX can trace a function of the step, with the same values as Python."""
     import jax
     import jax.numpy as jnp
 
@@ -60,7 +60,7 @@ def is_traceable(function: Callable[[Any], Any]) -> bool:
         try:
             traced = jax.jit(lambda step: jnp.asarray(function(step), float))
             values = [(float(function(step)), float(traced(jnp.asarray(step, int)))) for step in _TRIED]
-        except Exception:  # whatever a function may raise of what is no number
+        except Exception:  # a function may raise anything for a traced value
             return False
     return all(math.isclose(plain, of_jax, rel_tol=1e-13, abs_tol=1e-300) for plain, of_jax in values)
 
@@ -79,12 +79,12 @@ def _lambda(function: FunctionType) -> Given | None:
 
 
 def _is_module(thing: Any, name: str) -> bool:
-    """Whether it is a module that source imports by this name."""
+    """Whether it is a module that source imports under this name."""
     return isinstance(thing, ModuleType) and imported_as(thing.__name__) == name
 
 
 def _lambda_of(function: FunctionType) -> ast.Lambda | None:
-    """The lambda in the source whose body the function's code comes from."""
+    """Find the lambda in the source file that compiles to the function's code."""
     try:
         lines, _ = inspect.findsource(function)
         tree = ast.parse("".join(lines))

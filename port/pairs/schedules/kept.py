@@ -1,4 +1,4 @@
-"""What a torch scheduler's state dict holds. It names no class: its keys tell whose it is."""
+"""Keys of torch schedulers' state dicts, which identify the class."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from port.pairs.schedules.pair import SchedulePair
 _COMMON = frozenset(
     {"base_lrs", "last_epoch", "verbose", "_step_count", "_last_lr", "_get_lr_called_within_step", "_is_initial"}
 )
-_NO_CLASSES = "it does not say the classes of the schedulers that are held"
+_NO_CLASSES = "it does not contain the classes of the inner schedulers"
 
 
 @dataclass(frozen=True)
 class SchedulerStateKeys:
-    """A class of scheduler and the keys of its state dict.
+    """A scheduler class and the keys of its state dict.
 
     Attributes:
         torch: torch's class, by its public name.
-        keys: what it has and the base class has not; None where that is not known.
-        optional: what it has under some options, or in some versions of torch.
-        lacks: why a scheduler cannot be made of its state dict; None if it can.
+        keys: the keys that the base class lacks; None if unknown.
+        optional: keys that depend on options or on the version of torch.
+        lacks: why a scheduler cannot be built from its state dict; None if it can.
     """
 
     torch: str
@@ -35,19 +35,19 @@ class SchedulerStateKeys:
 
     @property
     def name(self) -> str:
-        """The class's own name."""
+        """The class's name without its module."""
         return self.torch.rpartition(".")[2]
 
     def lacking(self, state: Mapping[str, Any]) -> str | None:
-        """What keeps a scheduler of this class from being made of a state dict; None if nothing does."""
+        """Return why a scheduler of this class cannot be built from a state dict; None if it can."""
         return NO_FUNCTIONS if state.get("_scale_fn_custom") is not None else self.lacks
 
     def missing(self, keys: Collection[str]) -> list[str]:
-        """What a state dict of these keys lacks for this class."""
+        """Return the keys of this class that a state dict lacks."""
         return [] if self.keys is None else sorted(self.keys - set(keys))
 
     def strange(self, keys: Collection[str]) -> list[str]:
-        """What this class does not keep."""
+        """Return the keys that this class does not have."""
         return [] if self.keys is None else sorted(set(map(str, keys)) - self.keys - self.optional - _COMMON)
 
 
@@ -73,23 +73,23 @@ _FOLLOWING_OR_HOLDING = (
     ),
     SchedulerStateKeys("torch.optim.lr_scheduler.ChainedScheduler", frozenset({"_schedulers"}), lacks=_NO_CLASSES),
 )
-"""Those that no pair speaks of: they follow a metric, or hold others."""
+"""Schedulers without a pair: they follow a metric, or hold others."""
 
 KEPT = (*map(_of_pair, SCHEDULES), *_FOLLOWING_OR_HOLDING)
-"""Those of torch's own schedulers."""
+"""The keys of torch's own schedulers."""
 
 
 def all_kept() -> tuple[SchedulerStateKeys, ...]:
-    """Of every scheduler there is, the registered ones first."""
+    """Return the keys of all schedulers, registered ones first."""
     return (*map(_of_pair, all_schedules()), *_FOLLOWING_OR_HOLDING)
 
 
 def kept_by(cls: type) -> SchedulerStateKeys | None:
-    """What a class of scheduler keeps; None of one that is not known."""
+    """Return the keys of a scheduler class; None if it is unknown."""
     return next((kept for kept in all_kept() if is_class(cls, kept.torch)), None)
 
 
 def classes_that_keep(keys: Collection[str]) -> list[SchedulerStateKeys]:
-    """The classes whose state dict is known to have these keys."""
+    """Return the classes whose state dict has these keys."""
     known = [kept for kept in all_kept() if kept.keys is not None]
     return [kept for kept in known if not kept.missing(keys) and not kept.strange(keys)]

@@ -1,4 +1,4 @@
-"""Which pair speaks of a torch scheduler: the registered ones first."""
+"""Looking up the pair of a torch scheduler, registered pairs first."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from port.pairs.schedules.pair import SchedulePair
 
 
 def all_schedules() -> tuple[SchedulePair, ...]:
-    """Every schedule's pair there is, the registered ones first."""
+    """Return all schedule pairs, registered ones first."""
     return (*registered(SchedulePair), *SCHEDULES)
 
 
 def pair_of_scheduler(scheduler: Any) -> SchedulePair | None:
-    """The pair of a torch scheduler; None of one that holds others or follows a metric, and of a class not known."""
+    """Return the pair of a torch scheduler; None if it holds others, follows a metric, or is of an unknown class."""
     return next((pair for pair in all_schedules() if is_class(type(scheduler), pair.torch)), None)

@@ -1,4 +1,4 @@
-"""What a pair of a schedule is, and what is said of a torch scheduler: its optax twin and where it stands."""
+"""Schedule pairs, and the twins of live torch schedulers with their position."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Scheduled:
     """The twin of a scheduler, for one of the optimizer's groups.
 
     Attributes:
-        learning_rate: an expression of the schedule: from the scheduler's steps so far to the rate; a number where the
-            rate stays.
-        momentum: the same for the momentum, or Adam's b1; None if the scheduler leaves it alone.
-        count: how many steps the scheduler has taken; what the schedule's count is restored to.
+        learning_rate: expression of the schedule, a function from the scheduler's steps so far to the rate; a number if
+            the rate is constant.
+        momentum: the same for the momentum, or Adam's b1; None if the scheduler does not change it.
+        count: steps that the scheduler has taken; the schedule's count is restored to it.
     """
 
     learning_rate: Expression | float
@@ -31,10 +31,10 @@ class Plateau:
 
     Attributes:
         learning_rate: the group's present rate.
-        options: those of `port.transforms.reduce_on_torch_plateau`; what has torch's default is left out.
+        options: those of `port.transforms.reduce_on_torch_plateau` that differ from torch's defaults.
         best: the best metric so far.
-        num_bad_epochs: how many metrics in a row were no better.
-        cooldown_counter: how many metrics are still to come before bad ones count again.
+        num_bad_epochs: number of consecutive metrics without improvement.
+        cooldown_counter: number of metrics left before bad ones count again.
     """
 
     learning_rate: float
@@ -59,19 +59,18 @@ class SchedulePair:
     Attributes:
         torch: torch's class, by its public name; ``"__main__.Warm"`` for a notebook's.
         learning_rate: from the scheduler, the group's number and the base rate to the schedule, a function from the
-            scheduler's steps so far to the rate; a number where it stays; None where it has no formula, and is
+            scheduler's steps so far to the rate; a number if it is constant; None if it has no formula and must be
             tabulated.
-        momentum: from the scheduler and the group's number to the momentum's schedule; None if it is left alone.
-        multiplies: whether all that it does in a step is to multiply the rate that the group has, by what depends on
-            the step alone: of several such the product is the schedule.
-        sets: whether the rate behind a step depends on the step alone, not on the rate before it.
-        continues: whether it begins from the rate that it finds, not from the group's first.
-        keys: what its state dict has and that of torch's base class has not; None where that is not known, and
-            nothing of a state dict is checked.
-        optional: what it has under some options, or in some versions of torch.
-        lacks: why a scheduler cannot be made of its state dict; None if it can.
-        rewind: brings what it keeps beside torch's own counts back to before its first step.
-        example: optimizer → a call that makes one, which the cheat sheet shows.
+        momentum: from the scheduler and the group's number to the momentum's schedule; None if it does not change it.
+        multiplies: whether a step only multiplies the group's rate by a factor that depends on the step alone; the
+            schedule of several such schedulers is their product.
+        sets: whether the rate after a step depends only on the step, not on the previous rate.
+        continues: whether it starts from the present rate, not from the group's initial rate.
+        keys: keys of its state dict that torch's base class lacks; None if unknown, and state dicts are not checked.
+        optional: keys that depend on options or on the version of torch.
+        lacks: why a scheduler cannot be built from its state dict; None if it can.
+        rewind: resets its state, other than torch's own counts, to before its first step.
+        example: optimizer → an example call, which the cheat sheet shows.
     """
 
     torch: str

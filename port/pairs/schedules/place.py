@@ -1,4 +1,4 @@
-"""Where a torch scheduler stands, and bringing a fresh one there."""
+"""The position of a torch scheduler, and advancing a fresh one to it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from port.errors import UsageError
 
 
 def place_of(scheduler: Any) -> int:
-    """How many steps a scheduler has taken since it was made.
+    """Return the number of steps that a scheduler has taken since its construction.
 
     Raises:
-        UsageError: a ChainedScheduler whose schedulers stand at several places.
+        UsageError: a ChainedScheduler whose schedulers have taken different numbers of steps.
     """
-    if not hasattr(scheduler, "last_epoch"):  # A ChainedScheduler: it counts nothing itself.
+    if not hasattr(scheduler, "last_epoch"):  # A ChainedScheduler has no count of its own.
         places = {place_of(held) for held in scheduler._schedulers}
         if len(places) != 1:
             names = " and ".join(type(held).__name__ for held in scheduler._schedulers)
             raise UsageError(
-                f"{names} have taken {sorted(places)} steps: schedulers of one optimizer are to step together, one "
+                f"{names} have taken {sorted(places)} steps: schedulers of one optimizer must step together, one "
                 "after the other"
             )
         return places.pop()
@@ -29,32 +29,32 @@ def place_of(scheduler: Any) -> int:
 
 
 def place(scheduler: Any, count: int) -> None:
-    """Step a scheduler to a count, its optimizer's rates and momenta with it, as training would have.
+    """Advance a scheduler to a step count, with its optimizer's rates and momenta, as in training.
 
     Args:
-        scheduler: a torch scheduler that stands before it: a fresh one.
-        count: the steps that it is to have taken.
+        scheduler: a torch scheduler with fewer steps, such as a new one.
+        count: the number of steps to reach.
 
     Raises:
-        UsageError: it stands behind the count already, it follows a metric (see `place_plateau`), or torch refuses.
+        UsageError: the scheduler is past the count, follows a metric (see `place_plateau`), or torch raises.
     """
     if hasattr(scheduler, "num_bad_epochs"):
         raise UsageError(f"{type(scheduler).__name__} follows a metric, not the count of steps: see place_plateau")
     present = place_of(scheduler)
     if count < present:
-        raise UsageError(f"the {type(scheduler).__name__} has taken {present} steps, it cannot go back to {count}")
+        raise UsageError(f"the {type(scheduler).__name__} has taken {present} steps, and cannot go back to {count}")
     if count > present:
-        # torch warns of a scheduler that steps before its optimizer did.
+        # torch warns if a scheduler steps before its optimizer.
         scheduler.optimizer._opt_called = True
     for step in range(present + 1, count + 1):
         try:
             scheduler.step()
         except Exception as error:
-            raise UsageError(f"{type(scheduler).__name__} refuses step {step} of {count}: {error}") from error
+            raise UsageError(f"{type(scheduler).__name__} failed at step {step} of {count}: {error}") from error
 
 
 def check_place(scheduler: Any, count: int) -> None:
-    """See whether `place` would do: it is tried on a copy, and nothing of the scheduler or its optimizer changes.
+    """Check that `place` would succeed, on a copy: the scheduler and its optimizer are not changed.
 
     Raises:
         UsageError: as `place`.
@@ -66,13 +66,13 @@ def check_place(scheduler: Any, count: int) -> None:
 
 
 def _twin(scheduler: Any, stage: Any) -> Any:
-    """A copy that stands where the scheduler does, and moves the stage's groups."""
+    """Copy a scheduler at its position, to change the stage's groups."""
     twin = copy.copy(scheduler)
     twin.optimizer = stage
     if hasattr(twin, "_schedulers"):
         twin._schedulers = [_twin(held, stage) for held in twin._schedulers]
     if hasattr(twin, "lr_lambdas"):
-        # Objects with a state of their own keep it to themselves.
+        # Callable objects may have state.
         twin.lr_lambdas = [copy.copy(one) for one in twin.lr_lambdas]
     return twin
 
@@ -86,18 +86,18 @@ def place_plateau(
     cooldown_counter: int,
     last_epoch: int | None = None,
 ) -> None:
-    """Bring a ReduceLROnPlateau and its optimizer to where a `port.transforms.TorchPlateauState` stands.
+    """Restore a ReduceLROnPlateau and its optimizer from the values of a `port.transforms.TorchPlateauState`.
 
     Args:
         scheduler: the scheduler.
-        learning_rates: the present rate of each of the optimizer's groups; None where it stays as it is.
+        learning_rates: the present rate of each of the optimizer's groups; None to keep it.
         best: the best metric so far.
-        num_bad_epochs: how many metrics in a row were no better.
-        cooldown_counter: how many metrics are still to come before bad ones count again.
-        last_epoch: how many metrics there were, which torch counts but does not use; by default left as it is.
+        num_bad_epochs: number of consecutive metrics without improvement.
+        cooldown_counter: number of metrics left before bad ones count again.
+        last_epoch: number of metrics so far, which torch counts but does not use; unchanged by default.
 
     Raises:
-        UsageError: not one rate for each group.
+        UsageError: the number of rates differs from the number of groups.
     """
     groups = scheduler.optimizer.param_groups
     if len(learning_rates) != len(groups):

@@ -1,4 +1,4 @@
-"""From a live torch scheduler to its twin."""
+"""Reading a live torch scheduler: its twin and position."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ _PLATEAU_DEFAULTS = {
 
 
 def schedule_of(scheduler: Any, group: int, *, steps: int | None = None) -> Scheduled:
-    """The schedule that continues what a torch scheduler does, for one of the optimizer's groups.
+    """Return the schedule that continues a torch scheduler, for one of the optimizer's groups.
 
     Args:
-        scheduler: a scheduler of torch.optim at any place of its run, also behind ``load_state_dict``.
+        scheduler: a scheduler of torch.optim at any step, also after ``load_state_dict``.
         group: the number of the optimizer's group.
-        steps: for how many of the scheduler's steps a function of the user's is called (LambdaLR, unless JAX can trace
-            it; MultiplicativeLR), or the rates are written out, where there is no formula (functions without a name, a
-            scale_fn of one's own, chains that are not products) or the rate is a tensor that rounds it; the schedule
-            refuses a later one. Without it a tensor's rate has the formula's values, not rounded.
+        steps: number of the scheduler's steps for which a user's function is called (LambdaLR, unless JAX can trace it;
+            MultiplicativeLR), or for which rates are tabulated: where there is no formula (functions without a name, a
+            custom scale_fn, chains that are not products), or where the rate is a tensor, which rounds it. The schedule
+            raises for later steps. Without it, a tensor's rate has the formula's unrounded values.
 
     Raises:
-        UsageError: no class that is known; a table is needed and ``steps`` is not given, or does not go beyond where
-            the scheduler stands; or the group's rate is not the one that the scheduler alone would have given it.
+        UsageError: an unknown class; a table is needed and ``steps`` is missing, or not beyond the scheduler's
+            position; or the group's rate is not the one that the scheduler alone would have set.
     """
     _check_known(scheduler)
     while is_class(type(scheduler), _CHAINED) and len(scheduler._schedulers) == 1:
@@ -77,14 +77,14 @@ def schedule_of(scheduler: Any, group: int, *, steps: int | None = None) -> Sche
 
 
 def factor_of(scheduler: Any, group: int) -> Scheduled:
-    """What a scheduler makes of the rate 1, for one of the optimizer's groups, where something else moves the rate too.
+    """Return a scheduler's factor, its schedule for the rate 1, for one group; for use with a ReduceLROnPlateau.
 
     Args:
-        scheduler: one that multiplies the rate that it finds, or a ChainedScheduler of such; at any place of its run.
+        scheduler: one that only multiplies the rate, or a ChainedScheduler of such; at any step.
         group: the number of the optimizer's group.
 
     Raises:
-        UsageError: another scheduler, or one that has no formula.
+        UsageError: another scheduler, or one without a formula.
     """
     _check_known(scheduler)
     held = _unchained(scheduler)
@@ -93,27 +93,27 @@ def factor_of(scheduler: Any, group: int) -> Scheduled:
         if pair is None or not pair.multiplies:
             multiplying = ", ".join(pair.torch.rpartition(".")[2] for pair in all_schedules() if pair.multiplies)
             raise UsageError(
-                f"{type(inner).__name__} does more than multiply the rate that it finds: it sets it, or draws it to a "
-                "value of its own, and undoes or bends what ReduceLROnPlateau has taken off. Beside ReduceLROnPlateau "
-                f"there may be {multiplying}; take one of those, or leave ReduceLROnPlateau out"
+                f"{type(inner).__name__} does not only multiply the present rate: it sets it, or pulls it towards a "
+                "value, which undoes or distorts reductions by ReduceLROnPlateau. With ReduceLROnPlateau use one of "
+                f"{multiplying}, or leave ReduceLROnPlateau out"
             )
     factor = _formula(scheduler, group, 1.0)
     if factor is None:
         names = " and ".join(type(inner).__name__ for inner in held)
-        raise UsageError(f"{names} beside ReduceLROnPlateau has to have whole numbers of steps: give those")
+        raise UsageError(f"{names} with ReduceLROnPlateau needs whole numbers of steps: pass integers")
     return Scheduled(factor, None, place_of(scheduler))
 
 
 def plateau_of(scheduler: Any, group: int) -> Plateau:
-    """What a ReduceLROnPlateau does and where it stands, for one of the optimizer's groups.
+    """Return the options and the position of a ReduceLROnPlateau, for one of the optimizer's groups.
 
     Raises:
         UsageError: another scheduler.
     """
     if any(is_class(base, _PLATEAU) for base in type(scheduler).__mro__[1:]):
         raise UsageError(
-            f"{name_of(type(scheduler))} is a class of its own, derived from ReduceLROnPlateau: how it lowers the rate "
-            "is not known; if it does so alike, make a ReduceLROnPlateau and give it the state dict of this one"
+            f"{name_of(type(scheduler))} is derived from ReduceLROnPlateau, and may lower the rate differently; if it "
+            "does not, make a ReduceLROnPlateau and load the state dict of this one into it"
         )
     if not is_class(type(scheduler), _PLATEAU):
         raise UsageError(f"plateau_of takes a {_PLATEAU}, got {name_of(type(scheduler))}: see schedule_of")
@@ -129,7 +129,7 @@ def plateau_of(scheduler: Any, group: int) -> Plateau:
 
 
 def _precision(rate: Any) -> float:
-    """What a rate is rounded by, of its size: a number is not, a tensor is unless it is float64."""
+    """Return the relative rounding of a rate: that of a tensor's dtype; 0 for a number or float64."""
     import torch
 
     return float(torch.finfo(rate.dtype).eps) if torch.is_tensor(rate) and rate.dtype != torch.float64 else 0.0
@@ -145,14 +145,14 @@ def _check_known(scheduler: Any) -> None:
         known = [pair.torch for pair in all_schedules()] + [_SEQUENTIAL, _CHAINED, _PLATEAU]
         names = ", ".join(name.rpartition(".")[2] for name in known)
         raise UsageError(
-            f"no schedule is known for {name_of(type(scheduler))}, and a subclass may do anything: there are {names}. "
-            "Register a pair of it (port.register(port.pairs.SchedulePair(…)), or --pairs on the command line), write "
-            "its rates out with port.transforms.tabulated, or say it as a LambdaLR"
+            f"no schedule is known for {name_of(type(scheduler))}, and a subclass may do anything; known: {names}. "
+            "Register a pair for it (port.register(port.pairs.SchedulePair(…)), or --pairs on the command line), "
+            "tabulate its rates with port.transforms.tabulated, or rewrite it as a LambdaLR"
         )
 
 
 def _base(scheduler: Any, group: int) -> float:
-    """The rate that a scheduler starts from."""
+    """Return the rate that a scheduler starts from."""
     if hasattr(scheduler, "base_lrs"):
         return float(scheduler.base_lrs[group])
     if is_class(type(scheduler), _CHAINED):
@@ -161,7 +161,7 @@ def _base(scheduler: Any, group: int) -> float:
 
 
 def _formula(scheduler: Any, group: int, base: float) -> Expression | float | None:
-    """The rate's schedule; None where it has no formula."""
+    """Return the rate's schedule; None without a formula."""
     if is_class(type(scheduler), _SEQUENTIAL):
         return _sequence(scheduler, group, base)
     if is_class(type(scheduler), _CHAINED):
@@ -181,19 +181,19 @@ def _cycles_momentum(scheduler: Any) -> bool:
 
 
 def _sequence(scheduler: Any, group: int, base: float) -> Expression | None:
-    """One after another, unless what one does depends on the one before it."""
+    """Return a SequentialLR's schedule; None if a scheduler in it depends on the previous one."""
     held, milestones = scheduler._schedulers, list(scheduler._milestones)
     if milestones != sorted(milestones) or any(not isinstance(milestone, int) for milestone in milestones):
         return None
     schedules: list[Any] = []
     for number, inner in enumerate(held):
         pair = pair_of_scheduler(inner)
-        # Sequences and chains within one are off by a step, or refused, by torch; SWALR goes on from the last rate.
+        # Nested sequences and chains are off by a step, or rejected, in torch; SWALR continues from the last rate.
         if pair is None or pair.continues or _cycles_momentum(inner):
             return None
         own = float(inner.base_lrs[group])
         first = number == bisect_right(milestones, 0)
-        # torch starts the first from the group's rate and the others by another formula.
+        # torch starts the first from the group's rate, and the others by another formula.
         if (first and own != base and not pair.sets) or (not first and getattr(inner, "total_iters", 1) == 0):
             return None
         schedules.append(_formula(inner, group, own))
@@ -203,14 +203,14 @@ def _sequence(scheduler: Any, group: int, base: float) -> Expression | None:
 
 
 def _unchained(scheduler: Any) -> list[Any]:
-    """The schedulers of a ChainedScheduler, and of those in it, in the order of their steps; any other alone."""
+    """Flatten a ChainedScheduler, in the order of steps; any other scheduler is returned alone."""
     if not is_class(type(scheduler), _CHAINED):
         return [scheduler]
     return [inner for held in scheduler._schedulers for inner in _unchained(held)]
 
 
 def _chain(scheduler: Any, group: int, base: float) -> Expression | float | None:
-    """The product of those that multiply; or the last one alone, if it sets the rate whatever the others did."""
+    """Return a chain's schedule: the product if all multiply, or the last one if it sets the rate; else None."""
     held = _unchained(scheduler)
     pairs = [pair_of_scheduler(inner) for inner in held]
     if any(map(_cycles_momentum, held)):
@@ -222,13 +222,13 @@ def _chain(scheduler: Any, group: int, base: float) -> Expression | float | None
     last, own = pairs[-1], _base(held[-1], group)
     if last is None or not last.sets:
         return None
-    # torch takes a CyclicLR's first rate from the group, which an earlier scheduler has marked with another one.
+    # torch takes a CyclicLR's first rate from the group, where an earlier scheduler may have set another.
     begins_elsewhere = own != float(scheduler.optimizer.param_groups[group].get("initial_lr", own))
     return None if begins_elsewhere else _formula(held[-1], group, own)
 
 
 def _of_function(scheduler: Any, group: int, steps: int) -> Expression | None:
-    """A call of the user's function, made for so many steps; None where it cannot be written down."""
+    """Return a call of the user's function, tabulated for ``steps``; None if it has no source."""
     base = _base(scheduler, group)
     if is_class(type(scheduler), _LAMBDA):
         return expression_of("lambda_lr", scheduler.lr_lambdas[group], steps, base)
@@ -242,11 +242,11 @@ def _tables(scheduler: Any, group: int, steps: int | None, count: int) -> tuple[
     name = type(scheduler).__name__
     if steps is None:
         raise UsageError(
-            f"this {name} has no formula, so its rates are written out: give steps=, the number of steps that the "
+            f"this {name} has no formula, so its rates must be tabulated: give steps=, the number of steps that the "
             "scheduler takes in the whole training"
         )
     if steps <= count:
-        raise UsageError(f"steps={steps}, but the {name} has taken {count} already: give those of the whole training")
+        raise UsageError(f"steps={steps}, but the {name} has taken {count} already: pass those of the whole training")
     rates, momenta = (table[:, group] for table in rehearse(scheduler, steps))
     learning_rate = Expression("port.transforms.tabulated", (rates,))
     moves = not np.isnan(momenta).any() and (momenta != momenta[0]).any()
@@ -264,7 +264,7 @@ def _compare(
     *,
     tolerance: float = 1e-6,
 ) -> None:
-    """Refuse a scheduler whose group is not where the scheduler alone would have brought it."""
+    """Raise if the group's value is not the one that the scheduler alone would have set."""
     import jax
 
     with jax.enable_x64(True):
@@ -272,7 +272,7 @@ def _compare(
     if not math.isclose(expected, present, rel_tol=tolerance, abs_tol=1e-3 * tolerance * abs(scale)):
         raise UsageError(
             f"group {group} has the {what} {present:.9g}, but {type(scheduler).__name__} alone would have brought it "
-            f"to {expected:.9g} at step {count}: something else has changed it. Several schedulers that step side by "
-            "side are given all together, in the order of their steps; a checkpoint's optimizer is loaded as well as "
-            "its scheduler; a rate that is set by hand is given as schedule=, a function from the step to the rate"
+            f"to {expected:.9g} at step {count}: something else has changed it. Pass all schedulers of the optimizer "
+            "together, in the order of their steps; from a checkpoint load the optimizer as well as the scheduler; "
+            "pass a rate that is set by hand as schedule=, a function from the step to the rate"
         )

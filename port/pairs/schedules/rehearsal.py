@@ -1,4 +1,4 @@
-"""What a torch scheduler does, step by step: a fresh copy of it, stepped on groups of its own."""
+"""Simulating a torch scheduler step by step, on a fresh copy with its own groups."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import numpy as np
 from port.errors import UsageError
 from port.pairs.schedules.known import pair_of_scheduler
 
-# What a stage for a scheduler has to have in place of the optimizer's step: torch warns where it was never called.
+# Replaces the optimizer's step on a stage: torch warns if it was never wrapped.
 _called = SimpleNamespace(_wrapped_by_lr_sched=True)
 
 
 def rehearse(scheduler: Any, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rates and the momenta (or Adam's b1) of a scheduler's first steps, from its very first on.
+    """Return the rates and momenta (or Adam's b1) of a scheduler, from its first step on.
 
-    The live scheduler and its optimizer are left alone; the functions that it was given are called.
+    The live scheduler and its optimizer are not changed; the user's functions are called.
 
     Args:
-        scheduler: a torch scheduler, of one of the classes that pairs speak of, at any place of its run.
-        steps: how many values.
+        scheduler: a torch scheduler of a known class, at any step.
+        steps: number of values.
 
     Returns:
-        two (steps, groups) float64 arrays; momenta are NaN where a group has none. Fewer rows where torch itself
-        refuses to go on, as OneCycleLR does behind its last step.
+        Two (steps, groups) float64 arrays; momenta are NaN for groups without one. There are fewer rows if torch
+        raises, as OneCycleLR does after its last step.
 
     Raises:
-        UsageError: torch refuses its first step.
+        UsageError: torch raises at the first step.
     """
     stage = _stage(scheduler.optimizer)
     rates, momenta = [], []
@@ -41,7 +41,7 @@ def rehearse(scheduler: Any, steps: int) -> tuple[np.ndarray, np.ndarray]:
                 twin = _fresh(scheduler, stage)
             else:
                 twin.step()
-        except Exception as error:  # Whatever a function of the user's may raise.
+        except Exception as error:  # A user's function may raise anything.
             failure = error
             break
         rates.append([float(group["lr"]) for group in stage.param_groups])
@@ -52,12 +52,12 @@ def rehearse(scheduler: Any, steps: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def momentum_of(group: dict[str, Any]) -> float:
-    """What a scheduler cycles in a group: Adam's b1, or the momentum; NaN if it has neither."""
+    """Return what a scheduler cycles in a group: Adam's b1, or the momentum; NaN without either."""
     return float(group["betas"][0] if "betas" in group else group.get("momentum", np.nan))
 
 
 def _stage(optimizer: Any) -> Any:
-    """What schedulers see of an optimizer, as it was before the first of them."""
+    """Build a stand-in for an optimizer, in its state before the first scheduler."""
     groups = [
         {**group, "params": [], "lr": _like(group["lr"], group.get("initial_lr", group["lr"]))}
         for group in optimizer.param_groups
@@ -66,13 +66,16 @@ def _stage(optimizer: Any) -> Any:
 
 
 def _like(present: Any, rate: Any) -> Any:
-    """A rate as the group has it: a tensor of its own where it is one, which rounds what is put into it."""
+    """Convert a rate to the type of the group's: a new tensor, which rounds it, or a number."""
     return present.clone().fill_(float(rate)) if hasattr(present, "fill_") else float(rate)
 
 
 def _fresh(scheduler: Any, stage: Any) -> Any:
-    """A copy that has taken its initial step. The arguments are not kept by all schedulers, what they make of them is:
-    so nothing is built anew but those that hold others, whose making is their behaviour."""
+    """Copy a scheduler and take its initial step.
+
+    Not all schedulers keep their constructor's arguments, but all keep what they compute from them: so only those that
+    hold others, whose constructors step them, are constructed again.
+    """
     if hasattr(scheduler, "_schedulers"):
         held = [_fresh(inner, stage) for inner in scheduler._schedulers]
         if hasattr(scheduler, "_milestones"):

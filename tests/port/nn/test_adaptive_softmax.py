@@ -151,7 +151,7 @@ def test_dtype(dtype: Any) -> None:
 
 def test_errors() -> None:
     for cutoffs in ([], [3, 3], [8, 3], [0, 3], [3, 20]):
-        with pytest.raises(UsageError, match=r"cutoffs rise, between 1 and n_classes − 1 = 19; got \["):
+        with pytest.raises(UsageError, match=r"cutoffs must rise, between 1 and n_classes − 1 = 19; got \["):
             AdaptiveLogSoftmaxWithLoss(FEATURES, CLASSES, cutoffs, rngs=nnx.Rngs(0))
     ours = AdaptiveLogSoftmaxWithLoss(FEATURES, CLASSES, CUTOFFS, rngs=nnx.Rngs(0))
     for x, y in ((jnp.ones((2, 12)), jnp.zeros(3, int)), (jnp.ones((2, 11)), jnp.zeros(2, int)),

@@ -120,15 +120,15 @@ def test_it_is_compiled_once(model: Model) -> None:
 @pytest.mark.parametrize(
     ("ids", "steps", "options", "said"),
     [
-        (text(4), ROOM - 3, {}, "room for 17 tokens, and 4 and 14 more are 18"),
+        (text(4), ROOM - 3, {}, "room for 17 tokens, but the 4 given and 14 new ones are 18"),
         (text(4)[0], 1, {}, r"got int32\[4\]"),
-        (text(4).astype(float), 1, {}, r"whole numbers \(batch, tokens\)"),
+        (text(4).astype(float), 1, {}, r"integers \(batch, tokens\)"),
         (text(0), 1, {}, "one or more"),
         (text(4), -1, {}, "0 or more; got -1"),
-        (text(4), 1, {"temperature": 0.5}, "drawn with a key"),
-        (text(4), 1, {"key": jax.random.key(0), "temperature": 0.0}, "temperature is above 0"),
-        (text(4), 1, {"key": jax.random.key(0), "top_p": 1.5}, "top_p is above 0"),
-        (text(4), 1, {"key": jax.random.key(0), "top_k": -1}, "top_k is 0"),
+        (text(4), 1, {"temperature": 0.5}, "need a key"),
+        (text(4), 1, {"key": jax.random.key(0), "temperature": 0.0}, "temperature must be above 0"),
+        (text(4), 1, {"key": jax.random.key(0), "top_p": 1.5}, "top_p must be above 0"),
+        (text(4), 1, {"key": jax.random.key(0), "top_k": -1}, "top_k must be 0"),
     ],
 )
 def test_bad_input_is_refused(model: Model, ids: jax.Array, steps: int, options: Any, said: str) -> None:

@@ -109,7 +109,7 @@ def test_other_ways_of_saying_it(float64: None, meet: Callable[[jax.Array], jax.
         (lambda x: jnp.cumsum(x, axis=1), "cumsum of"),
         (lambda x: x - x.mean(axis=1, keepdims=True), r"reduce_sum of \[2, 7, 12\] over the tokens"),
         (lambda x: x[:, ::-1], "rev of"),
-        (lambda x: x + jnp.roll(x, 1, axis=1), "tokens, and not the last"),
+        (lambda x: x + jnp.roll(x, 1, axis=1), "tokens other than the last"),
         (lambda x: x.reshape(-1, WIDTH)[None], "joins tokens with another axis"),
         (lambda x: jnp.einsum("ts,bsd->btd", jnp.ones((x.shape[1],) * 2), x), "dot_general of"),
     ],

@@ -53,11 +53,11 @@ def test_stochastic_depth_too() -> None:
 def test_what_drops_nothing_is_no_layer_of_the_stack() -> None:
     rngs = nnx.Rngs(0)
     layers = [Layer(rate, rngs) for rate in (0.0, *RATES)]
-    with pytest.raises(UsageError, match=r"drop\.rate is 0\.0, 0\.1, 0\.5, 0\.8, and what drops nothing draws nothing"):
+    with pytest.raises(UsageError, match=r"0\.0, 0\.1, 0\.5, 0\.8, and a dropout of rate 0 or 1 draws nothing"):
         stacked(layers)
     first, run = cast("list[Any]", partly_stacked([Layer(rate, rngs) for rate in (0.0, *RATES)], before=1))
     assert first.drop.rate == 0.0 and run.drop.rate.shape == (3,)
     whole: Any = partly_stacked([Layer(0.5, rngs) for _ in range(5)], before=1, after=2)
     assert [each.drop.rngs.key.shape for each in whole] == [(), (2,), (), ()]
-    with pytest.raises(UsageError, match="needs a layer"):
+    with pytest.raises(UsageError, match="needs at least one layer"):
         partly_stacked([Layer(0.5, rngs)], before=1)

@@ -86,7 +86,7 @@ def test_errors() -> None:
     for options, message in (
         ({"reduction": "max"}, "unknown reduction 'max'"),
         ({"label_smoothing": 2.0}, r"between 0 and 1, got 2\.0"),
-        ({"weight": [1.0, 2.0]}, r"4 classes have shape \(4,\), got \(2,\)"),
+        ({"weight": [1.0, 2.0]}, r"4 classes need shape \(4,\), got \(2,\)"),
     ):
         with pytest.raises(UsageError, match=message):
             LinearCrossEntropyLoss(FEATURES, CLASSES, rngs=nnx.Rngs(0), **options)

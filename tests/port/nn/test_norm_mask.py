@@ -321,6 +321,6 @@ def test_half_precision_takes_its_statistics_in_float32(half: str) -> None:
 def test_other_masks_are_refused(mask: Callable[[jax.Array], jax.Array]) -> None:
     x = jnp.asarray(random(8, 3, CHANNELS), jnp.float32)
     norm = BatchNorm(CHANNELS)
-    with pytest.raises(UsageError, match="a mask is bool and broadcasts to"):
+    with pytest.raises(UsageError, match="a mask must be bool and broadcast to"):
         norm(x, mask=mask(x))
     assert norm.num_batches_tracked[...] == 0

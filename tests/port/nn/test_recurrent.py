@@ -266,7 +266,7 @@ def test_errors_say_what_was_expected() -> None:
         twin(x, lengths=jnp.ones(L, jnp.int32))
     with pytest.raises(UsageError, match="integers of shape"):
         twin(x, lengths=jnp.ones(N))
-    with pytest.raises(UsageError, match="proj_size is from 0 to below hidden_size 5, got 5"):
+    with pytest.raises(UsageError, match="proj_size must be from 0 to below hidden_size 5, got 5"):
         LSTM(INPUT, HIDDEN, proj_size=5, rngs=nnx.Rngs(0))
     with pytest.raises(UsageError, match="sizes of at least 1"):
         GRU(INPUT, HIDDEN, 0, rngs=nnx.Rngs(0))

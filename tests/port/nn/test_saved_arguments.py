@@ -78,7 +78,7 @@ def test_a_class_that_gathers_takes_any_name(tmp_path: Path) -> None:
         ('{"config": {"widht": 3}}', WeightsMismatch, "with widht, which Config of this source does not take"),
         ('{"config": {"inner": {"x": 3}}}', WeightsMismatch, "with x, which Inner of this source does not take"),
         ("[1", BrokenWeights, "are not JSON"),
-        ("[1]", BrokenWeights, "are no names with values"),
+        ("[1]", BrokenWeights, "are not a JSON object"),
     ],
 )
 def test_what_is_not_the_constructors_is_refused(tmp_path: Path, told: str, error: type, message: str) -> None:

@@ -43,10 +43,10 @@ def test_it_is_filled(tmp_path: Path, arrays: dict[str, np.ndarray], mask: float
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"layer.kernel": KERNEL, "layer.bias": BIAS}, "Model: mask is not in it$"),
-        ({"params.layer.bias": BIAS}, "layer.kernel is not in it$"),
-        ({**OWN, "layer.bias": np.zeros(6), "mask": np.zeros(2)}, r"layer.bias has the shape \(6,\) in it, .*; mask"),
-        ({}, "layer.bias is not in it; layer.kernel is not in it$"),
+        ({"layer.kernel": KERNEL, "layer.bias": BIAS}, "Model: mask is missing$"),
+        ({"params.layer.bias": BIAS}, "layer.kernel is missing$"),
+        ({**OWN, "layer.bias": np.zeros(6), "mask": np.zeros(2)}, r"layer.bias has shape \(6,\) in it, .*; mask"),
+        ({}, "layer.bias is missing; layer.kernel is missing$"),
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:

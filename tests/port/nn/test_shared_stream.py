@@ -277,5 +277,5 @@ def test_rows_are_those_of_the_whole_batch() -> None:
     assert (part != whole[:2]).any()
     assert type(drop.layers[0]) is nnx.Dropout
     model = Written(nnx.Rngs(0))
-    with pytest.raises(UsageError, match=r"no nnx\.Dropout"), shared_masks(model, DropoutMasks(key, rows, 6)):
+    with pytest.raises(UsageError, match=r"other than nnx\.Dropout"), shared_masks(model, DropoutMasks(key, rows, 6)):
         model(x[rows])

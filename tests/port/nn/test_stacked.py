@@ -111,7 +111,7 @@ def test_a_comparison_that_is_alike_in_all_layers_is_a_condition() -> None:
     assert [found[text] for text in ("> 0", ">= 0.25", "== 0", "!= 0")] == [True, True, False, True]
     assert isinstance(found["< 0.5"], jax.Array) and isinstance(found["<= x"], jax.Array)
     inner = [[Layer(nnx.Rngs(0), share=share) for share in shares] for shares in ((0.1, 0.2), (0.1, 0.3))]
-    with pytest.raises(UsageError, match=r"share is \(0.1, 0.2\), \(0.1, 0.3\) in stacks of theirs"):
+    with pytest.raises(UsageError, match=r"share is \(0.1, 0.2\), \(0.1, 0.3\) in inner stacks"):
         stacked([stacked(layers) for layers in inner])
 
 
@@ -137,13 +137,13 @@ def differing() -> dict[str, tuple[Any, str]]:
     tied = layers(2)
     tied[1].fc.kernel = tied[0].fc.kernel
     return {
-        "none": ([], "needs a layer"),
+        "none": ([], "needs at least one layer"),
         "class": ([Layer(rngs), Other(rngs)], "the layer is Layer, Other"),
         "shape": ([Layer(rngs), Layer(rngs, width=1)], r"fc.kernel is Param float32\[5, 5\], Param float32\[5, 1\]"),
         "function": ([Layer(rngs), odd], "gelu is functools.partial"),
         "part": ([Layer(rngs), bare], "fc.bias"),
         "switch": ([Layer(rngs), switched], "deterministic is False, True"),
-        "tied": (tied, "fc.kernel is one of several layers'"),
+        "tied": (tied, "fc.kernel belongs to several layers"),
     }
 
 

@@ -43,7 +43,7 @@ def test_another_table_raises(path: Path, name: str, shape: tuple[int, ...]) -> 
 
 def test_without_the_file(tmp_path: Path) -> None:
     tables = Tables(tmp_path / "net.tables.safetensors")
-    with pytest.raises(NoInitialValue, match="is not there: put the file beside the source"):
+    with pytest.raises(NoInitialValue, match="is missing: put the file that was written with the source"):
         tables.array("pe", (5, 3), jnp.float32)
     assert jax.eval_shape(lambda: tables.array("pe", (5, 3), jnp.float32)).shape == (5, 3)
     with filled_later():

@@ -184,5 +184,5 @@ def test_errors_say_what_was_expected() -> None:
         twin(jnp.ones((S, N, E)), jnp.ones((T, 2, E)))
     with pytest.raises(UsageError, match="6 features"):
         twin(jnp.ones((S, N, E)), jnp.ones((T, N, 5)))
-    with pytest.raises(UsageError, match="num_layers is at least 1, got 0"):
+    with pytest.raises(UsageError, match="num_layers must be at least 1, got 0"):
         TransformerEncoder(twin.encoder.layers[0], 0)

@@ -325,7 +325,7 @@ def test_a_plateau_of_ones_own(recorded: Recorded) -> None:
         pass
 
     optimizer = torch.optim.SGD(recorded.fresh().parameters(), lr=0.1)
-    with pytest.raises(UsageError, match=r"Own is a class of its own, derived from ReduceLROnPlateau"):
+    with pytest.raises(UsageError, match=r"Own is derived from ReduceLROnPlateau"):
         port.to_optax(optimizer, scheduler=Own(optimizer), params=recorded.params, mapping=recorded.mapping)
 
 

@@ -251,7 +251,7 @@ def test_a_fresh_state_makes_a_used_optimizer_fresh(dampening: float, recorded: 
 
 
 @pytest.mark.parametrize(
-    ("total", "taken", "why"), [(20, 9, "has taken 9 steps, it cannot go back to 8"), (6, 2, "refuses step 7 of 8")]
+    ("total", "taken", "why"), [(20, 9, "has taken 9 steps, and cannot go back to 8"), (6, 2, "failed at step 7 of 8")]
 )
 def test_a_scheduler_that_cannot_be_placed_leaves_all_as_it_was(
     total: int, taken: int, why: str, recorded: Recorded

@@ -170,7 +170,7 @@ def test_a_scheduler_that_nobody_asked_for_is_told_of(
     [
         (["--scheduler", "torch.optim.lr_scheduler:StepLR"], "is the state of torch.optim.lr_scheduler.Cosine"),
         (["--scheduler", "torch.optim.lr_scheduler:StepsLR"], "StepLR"),
-        (["--scheduler", "torch.optim.lr_scheduler:LambdaLR"], "none of the functions"),
+        (["--scheduler", "torch.optim.lr_scheduler:LambdaLR"], "not contain the scheduler's functions"),
         (["--scheduler", "torch.optim:AdamW"], "no scheduler is known for torch.optim.adamw.AdamW"),
         (["--scheduler", "COSINE", "--scheduler-key", "sched"], "no scheduler's state dict at 'sched'"),
         (["--scheduler", "COSINE", "--steps-per-epoch", "0"], "must be at least 1, got 0"),

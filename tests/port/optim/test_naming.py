@@ -154,5 +154,5 @@ def test_an_optimizer_of_another_model_is_refused(recorded: Recorded) -> None:
 def test_a_class_of_ones_own_is_refused(recorded: Recorded) -> None:
     class Mine(torch.optim.Adam): ...
 
-    with pytest.raises(UsageError, match=r"Mine is a class of its own, derived from torch\.optim\.Adam"):
+    with pytest.raises(UsageError, match=r"Mine is derived from torch\.optim\.Adam"):
         port.to_optax(Mine(recorded.fresh().parameters()), params=recorded.params, mapping=recorded.mapping)

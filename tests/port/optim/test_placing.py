@@ -50,7 +50,7 @@ def test_a_check_moves_nothing_and_finds_what_would_fail(name: str, tensor: bool
     assert (optimizer.state_dict(), scheduler.state_dict()) == before
     placement.make()
     assert (optimizer.state_dict(), scheduler.state_dict()) != before
-    with pytest.raises(PortError, match="has taken 9 steps, it cannot go back to 8"):
+    with pytest.raises(PortError, match="has taken 9 steps, and cannot go back to 8"):
         placement_of(scheduler, {0: [seen(26)]}, 3).check()
 
 

@@ -140,7 +140,7 @@ def test_an_option_that_older_versions_did_not_write_has_its_default(
 
 def test_a_class_that_is_none_or_has_no_counterpart(recorded: Recorded, tmp_path: Path, mapping: Mapping) -> None:
     content = trained(recorded, O.AdamW)
-    with pytest.raises(UsageError, match="updates only the rows that a sparse gradient names"):
+    with pytest.raises(UsageError, match="updates only the rows in a sparse gradient"):
         move(tmp_path / "last.pt", content, O.SparseAdam, mapping)
     with pytest.raises(UsageError, match=r"is chosen by its class, as torch\.optim\.AdamW; got function"):
         move(tmp_path / "last.pt", content, torch.nn.functional.relu, mapping)
@@ -153,11 +153,11 @@ def test_adam_and_adamw_are_told_apart_by_the_groups(recorded: Recorded, tmp_pat
     assert "optax.adamw(0.001, weight_decay=0.01)" in adamw.source
     assert adamw.remarks == [
         "optimizer: its groups have decoupled_weight_decay=True, which makes torch.optim.Adam a torch.optim.AdamW: it "
-        "is moved as that"
+        "is moved as one"
     ]
     assert move(tmp_path / "last.pt", trained(recorded, O.AdamW), O.AdamW, mapping).remarks == []
     assert move(tmp_path / "last.pt", trained(recorded, O.Adam), O.Adam, mapping).remarks == []
-    with pytest.raises(WeightsMismatch, match=r"decoupled_weight_decay=False.* it is the state of torch\.optim\.Adam"):
+    with pytest.raises(WeightsMismatch, match=r"decoupled_weight_decay=False.* the state of torch\.optim\.Adam"):
         move(tmp_path / "last.pt", trained(recorded, O.Adam), O.AdamW, mapping)
 
 

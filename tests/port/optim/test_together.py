@@ -84,7 +84,7 @@ def test_the_order_is_that_of_the_steps() -> None:
     wanted = rates(make)[:, 0]
     got = schedule_of(together(schedulers), 0, steps=STEPS).learning_rate
     assert np.abs(np.asarray(jax.vmap(got.build())(jnp.arange(STEPS))) / wanted - 1).max() <= 1e-12  # type: ignore[union-attr]
-    with pytest.raises(UsageError, match="given all together, in the order of their steps"):
+    with pytest.raises(UsageError, match="Pass all schedulers of the optimizer together, in the order of their steps"):
         schedule_of(together(schedulers[::-1]), 0, steps=STEPS)
 
 
@@ -237,7 +237,7 @@ def test_what_is_refused(recorded: Recorded) -> None:
             port.to_optax(optimizer, scheduler=make(optimizer), params=recorded.params, mapping=recorded.mapping)
         return str(caught.value)
 
-    bends = "does more than multiply the rate that it finds"
+    bends = "does not only multiply the present rate"
     assert f"CosineAnnealingLR {bends}" in told(lambda o: [L.CosineAnnealingLR(o, 9), plateau(o)])
     assert f"LambdaLR {bends}" in told(lambda o: [plateau(o), L.LambdaLR(o, lambda step: 0.9**step)])
     sequence = lambda o: L.SequentialLR(o, [L.LinearLR(o), L.StepLR(o, 3)], [5])  # noqa: E731

@@ -44,40 +44,40 @@ def of(jax: str, **more: Any) -> OperatorPair:
 
 
 WRONG: list[tuple[Any, str]] = [
-    (LayerPair("Scale", "flax.nnx.Linear"), r"LayerPair of Scale: torch is to be a public name .* got 'Scale'"),
-    (LayerPair("my_pkg.Scale", 3), r"flax is to be a name, as in .*, or the class itself; got 3"),  # type: ignore[arg-type]
-    (LayerPair("my_pkg.Scale", "flax.nnx.Linear", ("weight",)), r"params is to be a tuple of ParamPair"),  # type: ignore[arg-type]
-    (LayerPair("my_pkg.Scale", "flax.nnx.Linear", arguments={}), r"arguments is to be a function; got \{\}"),  # type: ignore[arg-type]
-    (of("x *"), r"jax is to be an expression of Python; got 'x \*'"),
+    (LayerPair("Scale", "flax.nnx.Linear"), r"LayerPair of Scale: torch must be a public name .* got 'Scale'"),
+    (LayerPair("my_pkg.Scale", 3), r"flax must be a name, as in .*, or the class itself; got 3"),  # type: ignore[arg-type]
+    (LayerPair("my_pkg.Scale", "flax.nnx.Linear", ("weight",)), r"params must be a tuple of ParamPair"),  # type: ignore[arg-type]
+    (LayerPair("my_pkg.Scale", "flax.nnx.Linear", arguments={}), r"arguments must be a function; got \{\}"),  # type: ignore[arg-type]
+    (of("x *"), r"jax must be a Python expression; got 'x \*'"),
     (of("x * scale"), r"its jax reads scale, which is no argument of the call and is not imported"),
     (of("kernels.scaled(x, factor)"), r"its jax reads kernels, .* imports=\(\"import my_kernels\",\)"),
     (of("x * factor", only_if="f > 1"), r"its only_if reads f"),
-    (of("x", imports=("my_kernels",)), r"imports are to be lines that import: expected one import.* got 'my_kernels'"),
+    (of("x", imports=("my_kernels",)), r"imports must be import lines: expected one import.* got 'my_kernels'"),
     (of("x", imports=("import my_kernels as jnp",)), r"gives the name jnp, which means something else in the source"),
     (of("x", left_out={"scale": 1}), r"its left_out names scale, which is no argument of the call"),
     (of("x", axes=Along("dim")), r"its axes names dim, which is no argument of the call"),
-    (of("x", notes=("none",)), r"its notes name none, and notes are ids of the table"),
-    (replace(of("x"), aten="scaled"), r"aten is to be a public name with its module"),
-    (replace(OWN, torch=int), r"torch is to be a public name with its module, .* got <class 'int'>"),
+    (of("x", notes=("none",)), r"its notes name none, but notes are ids of the table"),
+    (replace(of("x"), aten="scaled"), r"aten must be a public name with its module"),
+    (replace(OWN, torch=int), r"torch must be a public name with its module, .* got <class 'int'>"),
     (replace(OWN, name="adam"), r"my_pkg\.Own cannot be called 'adam': that is torch\.optim\.Adam"),
-    (replace(OWN, defaults={"rate": 0.1}), r"defaults is to be the options and their defaults, lr among them"),
+    (replace(OWN, defaults={"rate": 0.1}), r"defaults must be the options and their defaults, lr among them"),
     (replace(OWN, chain=lambda given: given["momentum"]), r"its chain fails with the defaults: KeyError: 'momentum'"),
     (
         replace(OWN, chain=lambda given: "optax.sgd"),
-        r"chain is to be a function that gives an Expression, ",
+        r"chain must be a function that gives an Expression, ",
     ),
-    (replace(OWN, takes={"beta": SGD.takes["lr"]}), r"its takes names beta, and its defaults lr"),
-    (replace(OWN, scalars=frozenset({"mu"})), r"its scalars names mu, and its state step"),
-    (replace(OWN, schedules_momentum="momentum"), r"schedules_momentum is to be one of its defaults .* got .momentum"),
-    (replace(OWN, counts=False, whole_count=True), r"counts=False that there is none"),
+    (replace(OWN, takes={"beta": SGD.takes["lr"]}), r"its takes names beta, but its defaults lr"),
+    (replace(OWN, scalars=frozenset({"mu"})), r"its scalars names mu, but its state step"),
+    (replace(OWN, schedules_momentum="momentum"), r"schedules_momentum must be one of its defaults .* got .momentum"),
+    (replace(OWN, counts=False, whole_count=True), r"counts=False says there is none"),
     (replace(OWN, rate_in_its_dtype=True), r"it has no weight_decay"),
-    (replace(OWN, closure=True), r"closure=True is of torch\.optim\.LBFGS alone"),
+    (replace(OWN, closure=True), r"closure=True is only for torch\.optim\.LBFGS"),
     (
         SchedulePair("my_pkg.Warm", lambda base: base),
-        r"learning_rate is to be a function of the scheduler, the ",
+        r"learning_rate must be a function of the scheduler, the ",
     ),
-    (SchedulePair("my_pkg.Warm", 0.1), r"learning_rate is to be a function; got 0\.1"),  # type: ignore[arg-type]
-    (SchedulePair("my_pkg.Warm", lambda s, g, b: b, keys="warm_up"), r"keys is to be a tuple of the names"),  # type: ignore[arg-type]
+    (SchedulePair("my_pkg.Warm", 0.1), r"learning_rate must be a function; got 0\.1"),  # type: ignore[arg-type]
+    (SchedulePair("my_pkg.Warm", lambda s, g, b: b, keys="warm_up"), r"keys must be a tuple of the names"),  # type: ignore[arg-type]
 ]
 
 

@@ -48,7 +48,7 @@ def test_a_layer_that_no_pair_speaks_of_is_named():
     class Own(torch.nn.Module):
         pass
 
-    with pytest.raises(NoPair, match=r"no pair speaks of .*Own: write one and give it to port\.register"):
+    with pytest.raises(NoPair, match=r"there is no pair for .*Own: write one and pass it to port\.register"):
         build_twin(Own())
 
 

@@ -118,7 +118,7 @@ def test_a_weights_file_says_the_size_that_load_constructs(tmp_path: Path) -> No
     assert len(translated().code.load(path).blocks) == 2
     # The planted fault: nothing says that it is another size.
     save_file(load_file(tmp_path / "converted.safetensors"), path)
-    with pytest.raises(WeightsMismatch, match=r"blocks.0.mix.bias has the shape \(20,\) in it, and \(12,\) in the"):
+    with pytest.raises(WeightsMismatch, match=r"blocks.0.mix.bias has shape \(20,\) in it, but \(12,\) in the"):
         translated().code.load(path)
 
 

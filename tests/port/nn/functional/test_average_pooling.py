@@ -152,12 +152,12 @@ def test_half_precision_is_summed_in_float32() -> None:
     ("call", "message"),
     [
         (lambda x: ours.avg_pool(x, (3, 3), padding=2), "at most half"),
-        (lambda x: ours.avg_pool(x, (3, 3), divisor_override=0), "cannot be 0"),
+        (lambda x: ours.avg_pool(x, (3, 3), divisor_override=0), "must not be 0"),
         (lambda x: ours.avg_pool(x, (9, 3)), "does not fit"),
-        (lambda x: ours.avg_pool(x, (2, 2), stride=(1, 1, 1)), "stride has a number for each of 2"),
+        (lambda x: ours.avg_pool(x, (2, 2), stride=(1, 1, 1)), "stride needs a number for each of 2"),
         (lambda x: ours.avg_pool(x, (2,)), "1 spatial axes need an input of 2 axes"),
         (lambda x: ours.adaptive_avg_pool(x, (0, 2)), "at least 1"),
-        (lambda x: ours.lp_pool(x, 0, (2, 2)), "cannot be 0"),
+        (lambda x: ours.lp_pool(x, 0, (2, 2)), "must not be 0"),
     ],
 )
 def test_what_cannot_be_is_refused(call: Any, message: str) -> None:

@@ -187,11 +187,11 @@ def test_errors() -> None:
         nll_loss(logits, labels, reduction="batchmean")
     with pytest.raises(UsageError, match=r"between 0 and 1, got 1\.5"):
         cross_entropy(logits, labels, label_smoothing=1.5)
-    with pytest.raises(UsageError, match=r"3 classes \(the last axis\) have shape \(3,\), got \(2,\)"):
+    with pytest.raises(UsageError, match=r"3 classes \(the last axis\) need shape \(3,\), got \(2,\)"):
         cross_entropy(logits, labels, jnp.ones(2))
     with pytest.raises(UsageError, match=r"labels of an input .* are integers \(2, 5, 4\); got .*moveaxis"):
         cross_entropy(jnp.ones((2, 5, 4, 3)), jnp.zeros((2, 4, 3), int))
-    with pytest.raises(UsageError, match=r"shape of the logits, \(2, 3\); got \(2,\)"):
+    with pytest.raises(UsageError, match=r"the logits' shape \(2, 3\); got \(2,\)"):
         cross_entropy(logits, jnp.ones(2))
     with pytest.raises(UsageError, match=r"ignore_index \(1\) means nothing"):
         cross_entropy(logits, logits, ignore_index=1)

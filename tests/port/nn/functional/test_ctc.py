@@ -166,13 +166,13 @@ def test_errors() -> None:
         ctc_loss(LOG_PROBS, TARGETS, INPUT_LENGTHS, TARGET_LENGTHS, reduction="batchmean")
     with pytest.raises(UsageError, match="one of 5 classes, got 5"):
         ctc_loss(LOG_PROBS, TARGETS, INPUT_LENGTHS, TARGET_LENGTHS, blank=5)
-    with pytest.raises(UsageError, match="input_lengths are at most 9, got 10"):
+    with pytest.raises(UsageError, match="input_lengths must be at most 9, got 10"):
         ctc_loss(LOG_PROBS, TARGETS, INPUT_LENGTHS + 1, TARGET_LENGTHS)
-    with pytest.raises(UsageError, match="target_lengths are at most 4, got 5"):
+    with pytest.raises(UsageError, match="target_lengths must be at most 4, got 5"):
         ctc_loss(LOG_PROBS, TARGETS, INPUT_LENGTHS, TARGET_LENGTHS + 1)
     with pytest.raises(UsageError, match=r"input_lengths of a batch of 4 have shape \(4,\), got \(3,\)"):
         ctc_loss(LOG_PROBS, TARGETS, INPUT_LENGTHS[:3], TARGET_LENGTHS)
-    with pytest.raises(UsageError, match="add up to 9, and there are 8 labels"):
+    with pytest.raises(UsageError, match="sum to 9, but there are 8 labels"):
         ctc_loss(LOG_PROBS, ONE_ROW[:8], INPUT_LENGTHS, TARGET_LENGTHS)
     with pytest.raises(UsageError, match=r"batch of 4 sequences got targets of shape \(3, 4\)"):
         ctc_loss(LOG_PROBS, TARGETS[:3], INPUT_LENGTHS, TARGET_LENGTHS)

@@ -174,9 +174,9 @@ def test_errors() -> None:
     ):
         with pytest.raises(UsageError, match="unknown reduction 'max'"):
             call()
-    with pytest.raises(UsageError, match=r"one number of axes; got \(2, 3\), \(2, 3\), \(2,\)"):
+    with pytest.raises(UsageError, match=r"equal numbers of axes; got shapes \(2, 3\), \(2, 3\), \(2,\)"):
         margin_ranking_loss(x, x, t)
-    with pytest.raises(UsageError, match="one number of axes"):
+    with pytest.raises(UsageError, match="equal numbers of axes"):
         triplet_margin_loss(x, x, t)
     with pytest.raises(UsageError, match="positive margin, got 0"):
         triplet_margin_loss(x, x, x, margin=0)

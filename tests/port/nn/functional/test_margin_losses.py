@@ -95,11 +95,11 @@ def test_errors() -> None:
         multi_margin_loss(x, y, reduction="all")
     with pytest.raises(UsageError, match="unknown reduction 'all'"):
         multilabel_margin_loss(x, jnp.zeros((2, 3), int), reduction="all")
-    with pytest.raises(UsageError, match="p = 1 and p = 2, got 3"):
+    with pytest.raises(UsageError, match="p = 1 or p = 2, got 3"):
         multi_margin_loss(x, y, p=3)
     with pytest.raises(UsageError, match=r"have shape \(2,\), got \(3,\)"):
         multi_margin_loss(x, jnp.zeros(3, int))
-    with pytest.raises(UsageError, match=r"3 classes have shape \(3,\), got \(2,\)"):
+    with pytest.raises(UsageError, match=r"3 classes need shape \(3,\), got \(2,\)"):
         multi_margin_loss(x, y, weight=jnp.ones(2))
-    with pytest.raises(UsageError, match=r"one shape; got \(2, 3\) and \(2,\)"):
+    with pytest.raises(UsageError, match=r"equal shapes; got \(2, 3\) and \(2,\)"):
         multilabel_margin_loss(x, y)

@@ -204,7 +204,7 @@ def test_integers_have_a_maximum_too() -> None:
         (lambda x: ours.max_pool(x, (9, 3)), "does not fit"),
         (lambda x: ours.max_pool(x[:, :1], (2, 2), 1, (2, 0), (3, 1)), "nothing but padding"),
         (lambda x: ours.max_pool(x, (2,)), "1 spatial axes need an input of 2 axes"),
-        (lambda x: ours.fractional_max_pool(x, (2, 2), random_samples=x[0]), "one of the two"),
+        (lambda x: ours.fractional_max_pool(x, (2, 2), random_samples=x[0]), "either an output_size"),
         (lambda x: ours.fractional_max_pool(x, (2, 2), 3, random_samples=x[0]), r"\(2, 3, 2\), \(N, C"),
         (lambda x: ours.fractional_max_pool(x, (2, 2), 5, random_samples=x[0]), "do not fit"),
     ],

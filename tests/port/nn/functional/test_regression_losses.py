@@ -118,7 +118,7 @@ def test_errors() -> None:
         with pytest.raises(UsageError, match="unknown reduction 'main'; there are: mean"):
             function(x, x, reduction="main")
     for function in (l1_loss, mse_loss, huber_loss):
-        with pytest.raises(UsageError, match=r"shape of its input, \(2, 3\); got \(3,\)"):
+        with pytest.raises(UsageError, match=r"its input's shape \(2, 3\); got \(3,\)"):
             function(x, x, weight=jnp.ones(3))
     with pytest.raises(UsageError, match="positive delta, got 0"):
         huber_loss(x, x, delta=0)

@@ -135,8 +135,8 @@ def test_the_dtype_is_kept(mode: str, dtype: str, float64: None) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "one of the two"),
-        ({"size": 3, "scale_factor": 2.0}, "one of the two"),
+        ({}, "either a size"),
+        ({"size": 3, "scale_factor": 2.0}, "either a size"),
         ({"size": 3, "recompute_scale_factor": True}, "nothing to recompute"),
         ({"size": (3, 4, 5)}, "for each of 2 spatial axes"),
         ({"scale_factor": 0.1}, "at least 1"),

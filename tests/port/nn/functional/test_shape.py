@@ -33,5 +33,5 @@ def test_another_order_is_seen(against_torch: Any) -> None:
 
 @pytest.mark.parametrize("sizes", [(2, 2), (-1, 4), (-1, -1)])
 def test_sizes_of_another_number_are_refused(sizes: tuple[int, ...]) -> None:
-    with pytest.raises(UsageError, match="multiply to another"):
+    with pytest.raises(UsageError, match="their product differs"):
         ours.unflatten(jnp.ones((4, 6, 5)), 1, sizes)

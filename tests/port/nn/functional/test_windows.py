@@ -62,5 +62,5 @@ def test_adaptive_windows_are_torchs() -> None:
 def test_one_number_is_meant_for_every_axis() -> None:
     assert each_axis(3, 2, "stride") == each_axis((3,), 2, "stride") == (3, 3)
     assert each_axis([1, 2], 2, "stride") == (1, 2)
-    with pytest.raises(UsageError, match="stride has a number for each of 2 spatial axes"):
+    with pytest.raises(UsageError, match="stride needs a number for each of 2 spatial axes"):
         each_axis((1, 2, 3), 2, "stride")

@@ -282,7 +282,7 @@ def test_a_named_unflatten_is_refused_with_the_reason() -> None:
     module.unflattened_size = (("rows", 2), ("columns", 3))
     from port.errors import NoPair
 
-    with pytest.raises(NoPair, match="names"):
+    with pytest.raises(NoPair, match="named axes"):
         build_twin(module)
 
 

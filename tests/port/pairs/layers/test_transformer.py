@@ -93,15 +93,15 @@ def test_a_transformer(own: bool, float64: None) -> None:
 
 
 def test_what_has_no_twin_says_why() -> None:
-    with pytest.raises(NoPair, match=r"its activation is .*silu.*: give it as a module"):
+    with pytest.raises(NoPair, match=r"its activation is .*silu.*: pass it as a module"):
         build_twin(encoder_layer(activation=torch.nn.functional.silu))
     changed = encoder_layer()
     changed.dropout2 = torch.nn.Dropout(0.5)
-    with pytest.raises(NoPair, match=r"dropout2: not as torch\.nn\.TransformerEncoderLayer makes it"):
+    with pytest.raises(NoPair, match=r"dropout2: not as constructed by torch\.nn\.TransformerEncoderLayer"):
         build_twin(changed)
     decoder = torch.nn.TransformerDecoderLayer(E, HEADS, WIDTH)
     decoder.multihead_attn.num_heads = 3
-    with pytest.raises(NoPair, match=r"multihead_attn: not as torch\.nn\.TransformerDecoderLayer"):
+    with pytest.raises(NoPair, match=r"multihead_attn: not as constructed by torch\.nn\.TransformerDecoderLayer"):
         build_twin(decoder)
     stack = torch.nn.TransformerEncoder(encoder_layer(), 3)
     stack.layers[2].norm_first = True

@@ -46,7 +46,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize("taken", [0, 5])
 def test_it_is_tabulated_from_its_first_step(live: Any, run: Any, taken: int) -> None:
     scheduler = live(lambda o: Drifting(o, 0.97), taken)
-    with pytest.raises(UsageError, match=r"no schedule is known for .*Drifting.*Register a pair of it"):
+    with pytest.raises(UsageError, match=r"no schedule is known for .*Drifting.*Register a pair for it"):
         schedule_of(scheduler, 0, steps=12)
     port.register(PAIR)
     assert pair_of_scheduler(scheduler) is PAIR

@@ -46,9 +46,9 @@ def test_as_if_stepped(name: str, count: int, live: Any, run: Any) -> None:
 
 
 def test_what_cannot_be(live: Any) -> None:
-    with pytest.raises(UsageError, match="StepLR has taken 4 steps, it cannot go back to 3"):
+    with pytest.raises(UsageError, match="StepLR has taken 4 steps, and cannot go back to 3"):
         place(live(lambda o: L.StepLR(o, 3), 4), 3)
-    with pytest.raises(UsageError, match="OneCycleLR refuses step 11 of 15: Tried to step 11 times"):
+    with pytest.raises(UsageError, match="OneCycleLR failed at step 11 of 15: Tried to step 11 times"):
         place(live(lambda o: L.OneCycleLR(o, 0.5, 10)), 15)
     plateau = L.ReduceLROnPlateau(live(lambda o: L.StepLR(o, 3)).optimizer)
     with pytest.raises(UsageError, match="see place_plateau"):

@@ -157,7 +157,7 @@ def test_functions_are_called_by_name(name: str, live: Any, run: Any, values: An
 def test_tables(name: str, live: Any, run: Any, values: Any) -> None:
     scheduled = check(TABLES[name], "SGD", 11, live, run, values)
     assert scheduled.learning_rate.function == "port.transforms.tabulated"
-    with pytest.raises(UsageError, match=r"has no formula, so its rates are written out: give steps="):
+    with pytest.raises(UsageError, match=r"has no formula, so its rates must be tabulated: give steps="):
         schedule_of(live(TABLES[name]), 0)
     with pytest.raises(UsageError, match=r"steps=11, but the \w+ has taken 11 already"):
         schedule_of(live(TABLES[name], 11), 0, steps=11)
@@ -259,7 +259,7 @@ def test_what_is_not_known(live: Any) -> None:
     for make in (lambda o: Own(o, 3), lambda o: L.ChainedScheduler([L.ExponentialLR(o, 0.9), Own(o, 3)])):
         with pytest.raises(
             UsageError,
-            match=r"no schedule is known for .*\.Own, .*StepLR, .*Register a pair .* write its",
+            match=r"no schedule is known for .*\.Own, .*StepLR, .*Register a pair .* tabulate its",
         ):
             schedule_of(live(make), 0, steps=9)
     plateau = L.ReduceLROnPlateau(live(FORMULAS["step"]).optimizer)
@@ -302,9 +302,9 @@ def test_a_factor_of_a_rate_that_something_else_moves(live: Any, run: Any, value
         assert (factor.count, factor.momentum) == (9, None)
         np.testing.assert_allclose(values(factor.learning_rate, STEPS) * 0.07, rates[:, 1], rtol=1e-12)
     for name in ("cosine", "cyclic", "warm-up", "chain that is set last", "swa"):
-        with pytest.raises(UsageError, match=r"does more than multiply .* there may be StepLR, MultiStepLR, .*Poly"):
+        with pytest.raises(UsageError, match=r"does not only multiply .* use one of StepLR, MultiStepLR, .*Poly"):
             factor_of(live(FORMULAS[name]), 0)
-    with pytest.raises(UsageError, match="StepLR beside ReduceLROnPlateau has to have whole numbers of steps"):
+    with pytest.raises(UsageError, match="StepLR with ReduceLROnPlateau needs whole numbers of steps"):
         factor_of(live(TABLES["steps that are no whole number"]), 0)
 
 
@@ -404,5 +404,5 @@ def test_a_plateau_of_ones_own_is_refused() -> None:
         pass
 
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))], lr=0.3)
-    with pytest.raises(UsageError, match=r"Own is a class of its own, derived from ReduceLROnPlateau: how it lowers"):
+    with pytest.raises(UsageError, match=r"Own is derived from ReduceLROnPlateau, and may lower"):
         plateau_of(Own(optimizer), 0)

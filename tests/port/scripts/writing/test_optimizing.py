@@ -9,7 +9,7 @@ from port.scripts.writing.optimizing import steps_needed
 
 
 def needs() -> str:
-    raise UsageError("this LambdaLR has no formula, so its rates are written out: give steps=, the number of steps")
+    raise UsageError("this LambdaLR has no formula, so its rates must be tabulated: give steps=, the number of steps")
 
 
 def test_as_many_as_the_scripts_loops_make() -> None:

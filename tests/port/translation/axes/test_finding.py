@@ -158,5 +158,5 @@ def test_what_cannot_be_is_said() -> None:
     with pytest.raises(UsageError, match="logical_axes=True"):
         plain.build(mesh=fsdp)
     other = replace(made, values={**made.values, "norm.weight": np.ones(3)})
-    with pytest.raises(WeightsMismatch, match=r"norm.weight has the shape \(3,\), and \(64,\) in the model"):
+    with pytest.raises(WeightsMismatch, match=r"norm.weight has shape \(3,\), but \(64,\) in the model"):
         other.build(mesh=fsdp)
