@@ -101,7 +101,7 @@ def sources_of(module: Any) -> tuple[dict[str, str], dict[str, str]]:
 
     Returns:
         The text of each of the user's own files, keyed by its path relative to the folder that they share; and the
-            version of each library.
+        version of each library.
     """
     files: dict[Path, str] = {}
     libraries: dict[str, str] = {}

@@ -32,7 +32,7 @@ def place_of(name: str, *where: str) -> Place:
     """Return the line that names a torch class or function, within the files or folders in ``where``.
 
     Some pairs build the name (``f"Conv{rank}d"``): then the line with the longest prefix of it. If no line matches,
-        the first line of the first file.
+    the first line of the first file.
     """
     files = [file for each in where for file in _files(PAIRS / each)]
     parts = name.split(".")

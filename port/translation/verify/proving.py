@@ -86,7 +86,7 @@ def prove(
         return proving.proof()
     except KeyboardInterrupt:
         # What was compared so far is worth more than nothing; a second one ends the command.
-        return proving.ended(unjudged="it was interrupted before all was compared: run it again")
+        return proving.ended(unjudged="it was interrupted before everything was compared: run it again")
 
 
 class _Proving:
