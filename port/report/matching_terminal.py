@@ -11,10 +11,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from port.judging import Status
 from port.lessons.visible import visible
 from port.matching import Match, Row
 
 _STYLES = {"activations": "yellow", "your rule": "cyan", "no twin needed": "dim"}
+_VERDICTS = {Status.AGREE: "green", Status.DIFFER: "red", Status.CANNOT_JUDGE: "yellow"}
 _FINDINGS = 8
 """How many lines of a failed check are shown."""
 
@@ -29,7 +31,7 @@ def print_match(found: Match, console: Console, *, file: Path | None = None) -> 
     """
     console.print(_table((row for row in found.rows if row.by != "open"), console))
     say = _saying(console)
-    style = "green" if found.is_proved else "yellow" if found.open or found.report is None else "red"
+    style = _VERDICTS[found.status]
     say(f"[bold {style}]{_shown(found.sentence, console)}[/]")
     for row in found.open:
         say(f"  [red]open[/] {_shown(_ends(row), console)}: {_shown(row.note, console)}")
@@ -38,7 +40,7 @@ def print_match(found: Match, console: Console, *, file: Path | None = None) -> 
     for line in found.advice:
         say(f"  to decide it: {_shown(line, console)}")
     for line in found.trains_otherwise:
-        say(f"  [yellow]in training they differ[/]: {_shown(line, console)}")
+        say(f"  [red]in training they differ[/]: {_shown(line, console)}")
     for line in found.remarks:
         say(f"  [yellow]{_shown(line, console)}[/]")
     if found.report is not None and not found.is_proved:
