@@ -27,8 +27,8 @@ class Arguments:
     Layers are matched by your rules, kind and shape, names, and the order of their calls; if these do not decide, by
     what both models compute with the same random weights. Then both are compared, outputs and gradients, with torch's
     weights converted. Where two possibilities remain, both are listed, never guessed.
-    Exits 0 if the mapping is proved; 1 if one is proposed and the two models differ with it; 4 if something stays open
-    or cannot be judged; 2 for models or inputs that cannot be used.
+    Exits 0 if the mapping is proved and the models agree; 1 if the two models differ with it, be it only in training;
+    4 if something stays open or cannot be judged; 2 for models or inputs that cannot be used.
     """
 
     torch: Annotated[Positional[str], arg(metavar="TORCH")]

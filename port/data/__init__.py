@@ -16,6 +16,7 @@ from port.data.evaluation import padded_batches
 from port.data.grain_loader import PlanSource
 from port.data.plan import IndexPlan, PlannedIndex
 from port.data.shards import Places, Shards, Share, loss_weights
+from port.extras import naming_extras
 
 if TYPE_CHECKING:
     from port.data.torch_loader import PlanSampler
@@ -43,7 +44,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "PlanSampler":  # the only name that needs torch
-        from port.data.torch_loader import PlanSampler
+        with naming_extras("port.data.PlanSampler"):
+            from port.data.torch_loader import PlanSampler
 
         return PlanSampler
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -60,6 +60,8 @@ class Row:
 class Match:
     """A proposed mapping between two models that were written separately; true if it is proved.
 
+    A proved mapping does not mean that the models agree: they may still train differently; see `status`.
+
     Attributes:
         mapping: from torch's keys to Flax's paths, without what is open.
         rows: the table, in torch's order, open rows last.
@@ -87,6 +89,11 @@ class Match:
         return report is not None and not report.unjudged and all(f.what == "buffers" for f in report.findings)
 
     @property
+    def differs_in_training(self) -> bool:
+        """Whether the mapping is proved, but the models update their buffers differently in training."""
+        return self.is_proved and self.report is not None and not self.report.agree
+
+    @property
     def differs_beside(self) -> bool:
         """Whether the models differ only where the mapping is not the cause: in training, in an input's gradient.
 
@@ -102,15 +109,17 @@ class Match:
 
     @property
     def status(self) -> Status:
-        """Agree: it is proved; differ: the two models differ with it; cannot be judged: something is open."""
-        if self.is_proved:
-            return Status.AGREE
+        """The verdict on the two models, which may differ in training with a proved mapping.
+
+        Agree: the mapping is proved and the models agree. Differ: they differ with it. Cannot be judged: something is
+        open.
+        """
         return Status.CANNOT_JUDGE if self.open or self.report is None else self.report.status
 
     @property
     def trains_otherwise(self) -> tuple[str, ...]:
-        """If a mapping is proved: what the two models still do differently in training, and where to look."""
-        if not self.is_proved or self.report is None or self.report.agree:
+        """If the mapping is proved but the models differ in training: the buffers that differ, and where to look."""
+        if not self.differs_in_training or self.report is None:
             return ()
         return (*(str(finding) for finding in self.report.findings[:3]), *self.report.hints)
 
@@ -138,7 +147,11 @@ class Match:
         """The verdict in one sentence."""
         if self.is_proved and self.report is not None:
             compared = ", ".join(f"{count} {kind}" for kind, count in self.report.compared.items() if count)
-            return f"The mapping is proved in {self.report.precision}: {compared}."
+            proof = f"The mapping is proved in {self.report.precision}: {compared}."
+            if not self.differs_in_training:
+                return proof
+            differ = len(self.report.findings)
+            return f"{proof} But the models differ in training, in {differ} buffer{'' if differ == 1 else 's'}."
         if self.open:
             return f"Open: {len(self.open)} of {len(self.rows)} rows are undecided, so nothing is proved."
         if self.report is None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from port.parity.flax_checking import check_flax
     from port.parity.report import CheckReport
 
-# Two Flax modules are compared without torch.
+# Comparing two Flax modules needs no torch.
 _HOMES = {
     "Cause": "port.parity.diagnose.causes",
     "CheckReport": "port.parity.report",

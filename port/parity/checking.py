@@ -1,4 +1,4 @@
-"""`port.check`: a PyTorch and a Flax module side by side, forward and backward, layer by layer."""
+"""`port.check`: compare a PyTorch and a Flax module, forward and backward, layer by layer."""
 
 from __future__ import annotations
 
@@ -57,47 +57,47 @@ def check(
     time_limit: float = TIME_LIMIT,
     tell: Callable[[str], Any] | None = None,
 ) -> CheckReport:
-    """Whether a Flax module is the same model as a torch one, and where they part if not.
+    """Compare a Flax module with a PyTorch one, and find where and why they differ.
 
-    Compared are the weights (bit for bit, through the mapping); the outputs in evaluation and in training mode; the
-    gradients of every parameter and floating input, for random cotangents; running statistics after some steps. Both
-    run as copies in float64 on the CPU, with dropout off; the modules given stay as they are. Where the two differ,
-    the first layer that differs is found, going forward and going back, and each layer is run alone on torch's input;
-    then explanations are tried, and the report's causes are those that make the two agree there.
+    The check compares the weights (bit for bit, through the mapping); the outputs in evaluation and in training mode;
+    the gradients of every parameter and floating input, for random cotangents; and the running statistics after some
+    steps. Copies of both run in float64 on the CPU, with dropout off; the modules passed in are not changed. Where the
+    two differ, the check finds the first layer that differs, forward and backward, and runs each layer alone on torch's
+    input. Then it tests explanations; the report's causes are those that make the two sides agree.
 
     Args:
         torch_module: the reference.
         flax_module: an nnx module, or (Linen module, variables).
-        inputs: torch's: one tensor or array, a tuple of positional arguments, or a dict of keyword arguments.
-        channels_last: whether spatial inputs are moved to channels last for Flax; by default those are that look like
-            the first spatial layer's input (as many axes, as many channels).
-        flax_inputs: Flax's inputs, where they are not torch's in another layout.
+        inputs: torch's inputs: one tensor or array, a tuple of positional arguments, or a dict of keyword arguments.
+        channels_last: whether spatial inputs are moved to channels last for Flax. By default, inputs are moved that
+            have the rank and the number of channels of the first spatial layer's input.
+        flax_inputs: Flax's inputs, if they are not torch's in another layout.
         flax_keywords: keywords of the Flax model's call in evaluation and in training; by default ``train=…``,
-            ``deterministic=…`` and their kin, where it takes them.
-        rename: where names differ: see `port.mapping.between`; or the mapping itself.
+            ``deterministic=…`` and similar ones, if it takes them.
+        rename: how names differ, see `port.mapping.between`; or the mapping.
         fold: a linear layer's path → (channels, height, width) of the features that are flattened before it.
-        weights: "own": each side keeps its own, and they are compared first; "torch": Flax's copy gets torch's.
-        precision: float64 is the proof; in float32 faults below 1e-4 are not seen.
-        rtol: relative limit of outputs, and ten times that of gradients; by default `port.judging.limits`'s, 1e-10 and
-            1e-9 (float32: 1e-4 and 1e-3). Where Flax's model goes through float32, as `jax.nn.dot_product_attention`
-            does, 1e-6 is what can be met.
-        atol: below this absolute difference anything is equal.
+        weights: "own": each side keeps its weights, which are compared first; "torch": the Flax copy gets torch's.
+        precision: float64 is the proof; float32 does not show faults below 1e-4.
+        rtol: relative limit of outputs; that of gradients is ten times as large. By default those of
+            `port.judging.limits`, 1e-10 and 1e-9 (float32: 1e-4 and 1e-3). If the Flax model computes in float32 in
+            between, as `jax.nn.dot_product_attention` does, 1e-6 can be met.
+        atol: absolute differences below this count as equal.
         steps: forward passes in training mode before the running statistics are compared.
-        loss: of torch's output, and of Flax's; then its gradients are compared.
-        single_step: run each layer alone where the two differ.
-        time_limit: seconds that it may take, as estimated beforehand. What would take longer, or does not fit into
-            memory, is compared with a smaller batch, if neither a loss nor Flax's inputs are given; else with its
-            gradients in parts, without them, or not at all. The report says so.
-        tell: is told beforehand how long it takes, if that is long.
+        loss: a loss of torch's output, and the same of Flax's; the gradients of the losses are then compared.
+        single_step: whether to run each layer alone where the two differ.
+        time_limit: seconds that the check may take, by an estimate made before it runs. If it would take longer, or
+            does not fit into memory, the check uses a smaller batch (unless a loss or Flax's inputs are passed), or
+            takes the gradients in parts, or leaves them out, or does not run. The report says which.
+        tell: called before a long check with the estimated time.
 
     Returns:
-        the report; it is true where the two agree, and prints its verdict.
+        A report that is true if the two agree, and prints its verdict.
 
     Raises:
-        UsageError: a model that does not take its inputs; names the side and gives its message. Limits that are none,
-            no steps, an empty batch, models that are none.
-        WeightsMismatch: the two models' tensors cannot be brought together; all of it in one message.
-        NoPair: a lazy layer that has not been run.
+        UsageError: a model does not take its inputs (the message names the side and quotes its error); or a limit, the
+            number of steps, the batch or a model is invalid.
+        WeightsMismatch: the two models' tensors cannot be matched; one message lists all of them.
+        NoPair: a lazy layer has not been run.
     """
     limits = limits_of(precision, rtol, atol)
     if weights not in ("own", "torch"):
@@ -118,7 +118,7 @@ def check(
             tell(said)
         given = extent.inputs
         drawn, losses = RandomCotangents(), loss or (None, None)
-        # In parts, gradients are taken once it is known which parameters belong together.
+        # For gradients in parts, it must be known first which parameters belong together.
         evaluated = side.run(given, drawn if extent.parts == 1 else None, training=False, loss=losses[0])
         layout = layout_between(side, evaluated, given, channels_last)
         theirs = for_flax(given, layout) if flax_inputs is None else inputs_from(flax_inputs, precision)
@@ -144,10 +144,10 @@ def check(
 
 
 def _carry(mapping: Mapping, side: TorchSide, flax: Any, precision: str) -> None:
-    """Give Flax's copy torch's weights."""
+    """Fill Flax's copy with torch's weights."""
     import jax.numpy as jnp
 
-    # Widened first: where torch's two biases are summed, the sum is not rounded.
+    # Widen first: a sum of torch's two biases is then not rounded.
     wide = {name: array.astype(precision) if is_floating(array) else array for name, array in side.weights.items()}
     carried = mapping(wide)
     for path in flax.variables:

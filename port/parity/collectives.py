@@ -35,13 +35,13 @@ class Collective:
     op: str = ""
 
     def __str__(self) -> str:
-        told = ", ".join(f"{dtype}{list(shape)}" for dtype, shape in self.shapes[:3])
+        shown = ", ".join(f"{dtype}{list(shape)}" for dtype, shape in self.shapes[:3])
         more = f" and {len(self.shapes) - 3} more" if len(self.shapes) > 3 else ""
-        return f"{self.kind} along {', '.join(self.along) or 'no axis'} of {told}{more} ({self.op or 'not said'})"
+        return f"{self.kind} along {', '.join(self.along) or 'no axis'} of {shown}{more} ({self.op or 'unknown'})"
 
 
 def collectives_of(text: str, mesh: Mapping[str, int]) -> list[Collective]:
-    """The collectives in the text of a compiled program: ``jax.jit(f).lower(…).compile().as_text()``.
+    """List the collectives in the text of a compiled program: ``jax.jit(f).lower(…).compile().as_text()``.
 
     A collective in a loop's body is listed once, however often the loop runs. One whose groups are single devices does
     nothing, and is left out.
@@ -90,10 +90,10 @@ def unmeant(
         arrays = [shape for _, shape in each.shapes if prod(shape) > 1]
         others = [shape for shape in arrays if not _is_of_weight(shape, shapes)]
         if each.kind in ("all-to-all", "collective-permute") or UNKNOWN in each.along:
-            wrong.append(f"{each}: nothing that is meant sends parts about")
+            wrong.append(f"{each}: no intended collective moves shards between devices")
         elif divides == {False}:
             if each.kind != "all-reduce":
-                wrong.append(f"{each}: behind a divided projection its parts are summed, and nothing is gathered")
+                wrong.append(f"{each}: after a divided projection, partial results are summed, not gathered")
         elif divides == {True}:
             if others:
                 what = "gathered" if each.kind == "all-gather" else "summed"

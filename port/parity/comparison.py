@@ -51,7 +51,7 @@ class Comparison:
             self._modes(evaluated)
         except KeyboardInterrupt:
             # Keep the results so far; a second interrupt ends the command.
-            self.ended = "it was interrupted before all was compared: run it again"
+            self.ended = "it was interrupted before everything was compared: run it again"
         except Exception as error:
             if not did_not_fit(error):
                 raise
@@ -110,4 +110,4 @@ class Comparison:
         return Compared("weights", difference, 0.0, where, len(self.models.mapping.entries))
 
 
-UNFIT = f"the comparison did not fit into memory: give {SMALLER}, or check a part alone"
+UNFIT = f"the comparison did not fit into memory: use {SMALLER}, or check a part alone"

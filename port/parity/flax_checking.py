@@ -1,4 +1,4 @@
-"""`port.check_flax`: two Flax modules side by side, forward and backward, without torch."""
+"""`port.check_flax`: compare two Flax modules, forward and backward, without torch."""
 
 from __future__ import annotations
 
@@ -43,32 +43,33 @@ def check_flax(
     atol: float = 0.0,
     steps: int = 3,
 ) -> CheckReport:
-    """Whether two Flax modules are the same model, and where they part if not; needs no torch.
+    """Compare two Flax modules, and find where they differ. Needs no torch.
 
-    Compared are the weights (bit for bit, path by path); the outputs in evaluation and in training mode; the gradients
-    of every parameter and floating input, for random cotangents; running statistics after some steps. Both run as
-    copies in float64 on the CPU, with dropout off; the modules given stay as they are. A tensor that differs by no more
-    than the first strays from itself, when its numbers are moved in their last places, cannot be judged.
+    The check compares the weights (bit for bit, path by path); the outputs in evaluation and in training mode; the
+    gradients of every parameter and floating input, for random cotangents; and the running statistics after some steps.
+    Copies of both run in float64 on the CPU, with dropout off; the modules passed in are not changed. The first module
+    also runs with its numbers moved in their last places: a tensor whose difference is no larger than what that causes
+    cannot be judged.
 
     Args:
         first: the reference: an nnx module, or (Linen module, variables).
-        second: the other one, likewise.
-        inputs: of both: one array, a tuple of positional arguments, or a dict of keyword arguments.
-        second_inputs: the second's, where they are others.
-        keywords: of both calls: each in evaluation and in training, as of `port.check`; by default the usual ones.
-        rename: pattern → replacement, from the first's paths to the second's, where they differ.
-        weights: "own": each keeps its own, and they are compared first; "first": the second's copy gets the first's.
-        precision: float64 is the proof; in float32 faults below 1e-4 are not seen.
-        rtol: relative limit of outputs, and ten times that of gradients; by default as of `port.check`.
-        atol: below this absolute difference anything is equal.
+        second: the other module, likewise.
+        inputs: the inputs of both: one array, a tuple of positional arguments, or a dict of keyword arguments.
+        second_inputs: the second module's inputs, if they differ.
+        keywords: keywords of both calls, in evaluation and in training, as for `port.check`; by default the usual ones.
+        rename: pattern → replacement, from the first module's paths to the second's, where they differ.
+        weights: "own": each keeps its weights, which are compared first; "first": the second's copy gets the first's.
+        precision: float64 is the proof; float32 does not show faults below 1e-4.
+        rtol: relative limit of outputs; that of gradients is ten times as large. Defaults as for `port.check`.
+        atol: absolute differences below this count as equal.
         steps: forward passes in training mode before the running statistics are compared.
 
     Returns:
-        the report; it is true where the two agree, and prints its verdict.
+        A report that is true if the two agree, and prints its verdict.
 
     Raises:
-        UsageError: a module that does not take its inputs, or is no Flax module; options that cannot be.
-        WeightsMismatch: paths that only one of the two has, or other shapes; all of it in one message.
+        UsageError: a module does not take its inputs, or is not a Flax module; or an option is invalid.
+        WeightsMismatch: paths that only one of the two has, or different shapes; one message lists all of them.
     """
     if weights not in ("own", "first"):
         raise UnknownChoice("weights", weights, ("own", "first"))
@@ -94,34 +95,34 @@ def check_flax(
 
 
 def _paths(first: FlaxSide, second: FlaxSide, renaming: Renaming) -> dict[str, str]:
-    """The first's path of each variable → the second's.
+    """Return the first module's path of each variable → the second's.
 
     Raises:
-        WeightsMismatch: names all that have no twin, and twins of other shapes.
+        WeightsMismatch: variables without a twin, and twins of different shapes; one message lists all.
     """
     paths = {path: renaming(path) for path in first.variables}
-    wrong = [f"{path} is the first's alone" for path, twin in paths.items() if twin not in second.variables]
-    wrong += [f"{path} is the second's alone" for path in second.variables if path not in set(paths.values())]
+    wrong = [f"only the first has {path}" for path, twin in paths.items() if twin not in second.variables]
+    wrong += [f"only the second has {path}" for path in second.variables if path not in set(paths.values())]
     for path, twin in paths.items():
         shapes = first.variables[path].shape, getattr(second.variables.get(twin), "shape", None)
         if shapes[1] is not None and shapes[0] != shapes[1]:
-            wrong.append(f"{path} has shape {shapes[0]}, and {twin} has {shapes[1]}")
+            wrong.append(f"{path} has shape {shapes[0]}, but {twin} has {shapes[1]}")
     counts = Counter(paths.values())
     wrong += [f"{path} and others are renamed to {twin}" for path, twin in paths.items() if counts[twin] > 1]
     if wrong:
-        raise WeightsMismatch("\n".join(["the two Flax modules' variables cannot be brought together:", *wrong]))
+        raise WeightsMismatch("\n".join(["the two Flax modules' variables cannot be matched:", *wrong]))
     return paths
 
 
 @dataclass
 class _Comparison:
-    """Two sides' runs, compared as they go.
+    """The runs of two sides, compared as they proceed.
 
     Attributes:
         sides: the first and the second.
-        inputs: of both.
-        paths: the first's path of each variable → the second's.
-        limits: what a difference may be.
+        inputs: the inputs of both.
+        paths: the first module's path of each variable → the second's.
+        limits: the limits of a difference.
         steps: forward passes before the running statistics are compared.
     """
 
@@ -137,7 +138,7 @@ class _Comparison:
     remarks: list[str] = field(default_factory=list)
 
     def compare_weights(self) -> None:
-        """Each side's own, bit for bit."""
+        """Compare each side's weights, bit for bit."""
         first, second = (side.weights for side in self.sides)
         pairs = {own: (np.asarray(first[own]), np.asarray(second[path])) for own, path in self.paths.items()}
         apart = {own: difference(*pair) for own, pair in pairs.items() if not equal(*pair)}
@@ -146,10 +147,10 @@ class _Comparison:
         self.rows.append(Compared("weights", apart.get(worst, 0.0), 0.0, worst and self._named(worst), len(pairs)))
 
     def run(self) -> None:
-        """Both modes; in training not where a module asks for random numbers of its own."""
+        """Compare both modes; leave training out if a module draws random numbers outside dropout layers."""
         self._mode(training=False)
         if any(side.is_random(given) for side, given in zip(self.sides, self.inputs, strict=True)):
-            self.remarks.append("training was not compared: a module draws random numbers that are no dropout layer's")
+            self.remarks.append("training was not compared: a module draws random numbers outside its dropout layers")
             return
         self._mode(training=True)
         buffers = {own: path for own, path in self.paths.items() if not self._is_parameter(own)}
@@ -162,7 +163,7 @@ class _Comparison:
             self.remarks.append(f"dropout was off in {', '.join(silenced)}")
 
     def report(self, precision: str) -> CheckReport:
-        """What was found."""
+        """Return the findings as a report."""
         unjudged = tuple(row.unjudged for row in self.rows if row.unjudged)
         status = Status.DIFFER if self.findings else Status.CANNOT_JUDGE if unjudged else Status.AGREE
         found = sorted(self.findings, key=lambda finding: (ORDER.index(finding.what), finding.mode))
@@ -215,7 +216,7 @@ class _Comparison:
         return Nudged(*self._first, run)
 
     def _judge(self, what: What, mode: str, pairs: Tree[str, tuple[np.ndarray, np.ndarray]], nudged: Nudged) -> None:
-        """Tensors of one kind: a finding for each that differs, and a row for all."""
+        """Compare tensors of one kind: a finding for each that differs, and a row for all."""
         is_gradient = what in ("backward", "input gradient")
         limit = self.limits.gradient if is_gradient else self.limits.forward
         scale = self.limits.share * largest({name: pair[0] for name, pair in pairs.items()}) if is_gradient else 0.0
@@ -226,7 +227,7 @@ class _Comparison:
             if apart <= limit or gap(*pair) <= self.limits.absolute:
                 apart = min(apart, limit)
             elif nudged.strays_as_far(name, gap(*pair)):
-                unjudged = unjudged or f"{what}, {mode}: {named} differs by {apart:.1e}, as the first from itself"
+                unjudged = unjudged or f"{what}, {mode}: {named} differs by {apart:.1e}, no more than rounding alone"
                 continue
             else:
                 self.findings.append(Finding(what, named, apart, limit, mode=mode))
@@ -238,7 +239,7 @@ class _Comparison:
             self.rows.append(row)
 
     def _layers(self, first: Run, second: Run) -> list[LayerRow]:
-        """Every call of a layer that both make under one path, in the first's order."""
+        """Compare every layer call that both make under one path, in the first's order."""
         twins = {call.key: call for call in second.calls}
         inverse = {own.rpartition(".")[0]: path.rpartition(".")[0] for own, path in self.paths.items()}
         rows = []
@@ -259,7 +260,7 @@ class _Comparison:
 
 
 def _twins(first: Tree[str, Any], second: Tree[str, Any]) -> dict[str, str]:
-    """Names of the first → the second's: the same ones, or in order; none where there are more on one side."""
+    """Return names of the first → the second's: equal names, or in order; none if their numbers differ."""
     if set(first) == set(second):
         return {name: name for name in first}
     return dict(zip(first, second, strict=True)) if len(first) == len(second) else {}

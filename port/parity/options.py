@@ -1,4 +1,4 @@
-"""A check's options: the limits that they set, and what is refused."""
+"""Validate a check's options, and derive its limits."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ PRECISIONS = ("float64", "float32")
 
 
 def limits_of(precision: str, rtol: float | None, atol: float) -> Limits:
-    """How far apart two arrays may be.
+    """Return the limits of a difference between two arrays.
 
     Args:
-        precision: in which both sides run.
-        rtol: relative limit of outputs, and ten times that of gradients; None for the precision's own.
-        atol: below this absolute difference anything is equal.
+        precision: the precision in which both sides run.
+        rtol: relative limit of outputs, and ten times that of gradients; None for the precision's limits.
+        atol: absolute differences below this count as equal.
 
     Raises:
-        UsageError: a precision that there is none of, limits that are none.
+        UsageError: an unknown precision, or invalid limits.
     """
     if precision not in PRECISIONS:
         raise UnknownChoice("precision", precision, PRECISIONS)
@@ -31,26 +31,26 @@ def limits_of(precision: str, rtol: float | None, atol: float) -> Limits:
     _check_limit("atol", atol)
     if rtol is not None:
         _check_limit("rtol", rtol)
-        # A looser limit is given for what is computed in less than float64, whose rounding a gradient that is zero but
-        # for it (the keys' bias in attention) has too: its share is then float32's.
+        # A looser limit is meant for computations in less than float64. Their rounding also affects a gradient that
+        # would be zero in exact arithmetic (the keys' bias in attention): its share is then float32's.
         share = max(limits.share, TENSORS["float32"].share) if rtol > limits.forward else limits.share
         limits = replace(limits, forward=rtol, gradient=10 * rtol, share=share)
     return replace(limits, absolute=atol)
 
 
 def check_steps(steps: Any) -> None:
-    """Raise UsageError for what is no number of forward passes."""
+    """Raise UsageError unless ``steps`` is a number of forward passes."""
     if not isinstance(steps, Integral) or isinstance(steps, bool) or steps < 1:
-        raise UsageError(f"steps is a whole number from 1; got {steps!r}")
+        raise UsageError(f"steps is an integer of at least 1; got {steps!r}")
 
 
 def check_inputs(inputs: Inputs) -> None:
-    """Raise UsageError for an empty batch, with which anything agrees."""
+    """Raise UsageError for an empty batch: any two models agree on it."""
     for name, array in leaves(inputs.tree).items():
         if array.ndim and not array.shape[0]:
-            raise UsageError(f"input {name} has shape {array.shape}: there is nothing in it to compare; give a batch")
+            raise UsageError(f"input {name} has shape {array.shape}: there is nothing to compare; pass a batch")
 
 
 def _check_limit(name: str, value: Any) -> None:
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) < float("inf"):
-        raise UsageError(f"{name} is a finite number, 0 or larger, as 1e-6; got {value!r}")
+        raise UsageError(f"{name} is a finite number of at least 0, such as 1e-6; got {value!r}")

@@ -13,9 +13,12 @@ Every ``key`` is the raw data of a jax key: shape (2,), dtype ``torch.uint32``, 
 keys, numbers and dtypes that jax would reject raise UsageError.
 """
 
-from port.random.draws import bernoulli, uniform
-from port.random.dropout import dropout_key, shared_dropout
-from port.random.normal_draws import normal
-from port.random.threefry import bits, fold_in, key, split
+from port.extras import naming_extras
+
+with naming_extras("port.random"):
+    from port.random.draws import bernoulli, uniform
+    from port.random.dropout import dropout_key, shared_dropout
+    from port.random.normal_draws import normal
+    from port.random.threefry import bits, fold_in, key, split
 
 __all__ = ["bernoulli", "bits", "dropout_key", "fold_in", "key", "normal", "shared_dropout", "split", "uniform"]

@@ -1,6 +1,6 @@
-"""What a person looks at: the verdict's table, the plot and the page of a run, a conversion's mapping, the notes.
+"""Output for readers: verdict tables, plots, the run page, conversion tables and the notes.
 
-The site is `port.report.site`, which takes more packages.
+The site is in `port.report.site`, which needs more packages.
 """
 
 from importlib import import_module
@@ -15,8 +15,8 @@ from port.report.tables import print_outcomes, print_verdict
 if TYPE_CHECKING:
     from port.report.page import open_page, write_page_of_folder, write_page_of_remains, write_run_page
 
-# A page takes jinja2, which the terminal does without.
-_OF_THE_PAGE = ("open_page", "write_page_of_folder", "write_page_of_remains", "write_run_page")
+# These need jinja2; the terminal output does not.
+_PAGE_FUNCTIONS = ("open_page", "write_page_of_folder", "write_page_of_remains", "write_run_page")
 
 __all__ = [
     "open_page",
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _OF_THE_PAGE:
+    if name in _PAGE_FUNCTIONS:
         with naming_extras("the page of a run"):
             return getattr(import_module("port.report.page"), name)
     raise AttributeError(f"module 'port.report' has no attribute {name!r}")

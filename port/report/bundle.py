@@ -1,4 +1,4 @@
-"""A report bundle: what others need to see why a model does not translate, in one zip file, without weights."""
+"""A report bundle: one zip file with what others need to see why a model does not translate. It holds no weights."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from port.errors import UsageError
 from port.training.folder import environment
 from port.weights.whole import whole
 
-READ_ME = """What this file holds, for a report of a model that `port translate` does not write, or writes wrongly.
+READ_ME = """The contents of this file, for a report of a model that `port translate` cannot write, or writes wrongly.
 
 {contents}
 
-It holds no weights, no inputs and no data. The sources are whole files, so read them before you send them: they may say
-what you want to keep to yourself.
+It holds no weights, no inputs and no data. The sources are whole files: read them before you send them, as they may
+contain text that you want to keep private.
 """
 LIBRARIES = ("purelib", "platlib", "stdlib", "platstdlib")
 
 
 @dataclass
 class ReportBundle:
-    """What is known of a translation so far.
+    """What is known about a translation so far.
 
     Attributes:
-        command: the arguments of ``port``.
+        command: the arguments of the ``port`` command.
         module: the PyTorch module, once it is built.
-        source: what was written of it.
+        source: the Flax source that was written.
         report: the text of report.md.
     """
 
@@ -48,26 +48,26 @@ class ReportBundle:
 
 @contextmanager
 def report_bundle(file: Path | None, command: Sequence[str]) -> Iterator[ReportBundle]:
-    """Write a bundle when the block ends, by an error or without; nothing where no file is named.
+    """Write a bundle when the block ends, with or without an error. Do nothing if ``file`` is None.
 
     Args:
         file: a new ``.zip``.
-        command: the arguments of ``port``.
+        command: the arguments of the ``port`` command.
 
     Raises:
-        UsageError: the file is there already, or is no ``.zip``.
+        UsageError: the file already exists, or is not a ``.zip``.
     """
     bundle = ReportBundle(command)
     if file is None:
         yield bundle
         return
     if file.suffix != ".zip":
-        raise UsageError(f"--report-bundle writes a zip file: name it so, as in {file.with_suffix('.zip')}")
+        raise UsageError(f"--report-bundle writes a zip file: use a name such as {file.with_suffix('.zip')}")
     failed: Exception | None = None
     with whole(file, overwrite=False, may_replace=lambda folder: False, what="the report bundle") as partial:
         try:
             yield bundle
-        except Exception as error:  # raised again once the bundle is there
+        except Exception as error:  # re-raised once the bundle is written
             failed = error
         _write(partial, bundle, failed)
     if failed is not None:
@@ -94,14 +94,14 @@ def _write(file: Path, bundle: ReportBundle, error: Exception | None) -> None:
 
 
 def sources_of(module: Any) -> tuple[dict[str, str], dict[str, str]]:
-    """The files in which a module's classes are defined; and the libraries that define the others.
+    """Return the source files that define a module's classes, and the libraries that define the others.
 
     Args:
-        module: of PyTorch; None gives neither.
+        module: a PyTorch module; for None, both results are empty.
 
     Returns:
-        The text of each file of the user's own, by its name within the folder that all of them share; the version of
-        each library.
+        The text of each of the user's own files, keyed by its path relative to the folder that they share; and the
+        version of each library.
     """
     files: dict[Path, str] = {}
     libraries: dict[str, str] = {}
@@ -109,7 +109,7 @@ def sources_of(module: Any) -> tuple[dict[str, str], dict[str, str]]:
         for base in cls.__mro__:
             try:
                 file = Path(inspect.getsourcefile(base) or "").resolve()
-            except (OSError, TypeError):  # built in, or typed into an interpreter
+            except (OSError, TypeError):  # a built-in, or typed into an interpreter
                 continue
             if _is_of_library(file):
                 libraries |= _library(base.__module__.partition(".")[0])
@@ -125,12 +125,12 @@ def _is_of_library(file: Path) -> bool:
 
 
 def _library(name: str) -> dict[str, str]:
-    """A library's version, where it was installed as a package."""
+    """Return a library's version, if it was installed as a package."""
     return {one: version(one) for one in packages_distributions().get(name, [])}
 
 
 def _short(files: dict[Path, str]) -> dict[Path, str]:
-    """Names without the folder that all files share, which may name a person."""
+    """Return paths relative to the folder that all files share, since that folder may name a person."""
     if not files:
         return {}
     shared = Path(*_common([file.parent.parts for file in files]))

@@ -1,4 +1,4 @@
-"""A check in the terminal."""
+"""Print a check in the terminal."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ COLOURS = {Status.AGREE: "green", Status.DIFFER: "red", Status.CANNOT_JUDGE: "ye
 
 
 def print_check(report: CheckReport, console: Console) -> None:
-    """The verdict's sentence in colour; beneath it where the two part, what differs, the causes and what to look at.
+    """Print the verdict in colour, then where the sides diverge, what differs, the causes and hints.
 
     Args:
-        report: what `port.check` gave.
+        report: the report of `port.check`.
         console: where to print.
     """
     first, *rest = (escape(visible(line, console.encoding)) for line in str(report).splitlines())

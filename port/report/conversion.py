@@ -1,4 +1,4 @@
-"""What a conversion did, for a person: a table of the mapping, or a few lines."""
+"""Print what a conversion did: a table of the mapping, or a few lines."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ SHOWN = 10
 
 
 def print_conversion(done: Conversion, source: Path, console: Console, *, table: bool) -> None:
-    """Print what went where.
+    """Print where each tensor went.
 
     Args:
-        done: what `port.weights.conversion.convert` gave.
+        done: the result of `port.weights.conversion.convert`.
         source: the file that it read.
         console: where to print.
-        table: the whole mapping, an entry a line, those that repeat by an index in one; or how many tensors alone.
+        table: print the whole mapping, one line per entry, with entries that repeat by index folded into one. Otherwise
+            print only the number of tensors.
     """
     if table:
         console.print(_table(done))
@@ -51,14 +52,14 @@ def _table(done: Conversion) -> Table:
 
 
 def _row(entry: Entry, done: Conversion) -> PatternRow[tuple[int, str, str, str]]:
-    """How many of the names are what is read; shapes, moves, dtype."""
+    """Return a row: how many of its names are sources, then shapes, moves and dtype."""
     sources, targets = _named(entry.sources, entry, done.reverse), _named(entry.targets, entry, not done.reverse)
     moves = escape(", ".join(map(str, entry.moves))) or "–"
     return PatternRow((*sources, *targets), (len(sources), _shapes(entry), moves, _dtype(entry, done)))
 
 
 def _named(names: tuple[str, ...], entry: Entry, is_flax: bool) -> list[str]:
-    """Names as they stand in the file: Flax's with their collection."""
+    """Return names as they appear in the file: Flax's with their collection."""
     return [f"{entry.collection}.{name}" if is_flax else name for name in names]
 
 

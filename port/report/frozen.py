@@ -1,4 +1,4 @@
-"""Which parameters of a translation are not trained, in few words."""
+"""Summaries of a translation's frozen parameters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from port.translation import Translation
 
 
 def frozen_places(translation: Translation) -> list[str]:
-    """The frozen parameters, those of a module with nothing to train by the module's name: ``backbone.*``."""
+    """Return the frozen parameters; a module without trained parameters appears once, as ``backbone.*``."""
     found: dict[str, None] = {}
     for name in translation.frozen:
         parts = name.split(".")
@@ -17,6 +17,6 @@ def frozen_places(translation: Translation) -> list[str]:
 
 
 def frozen_count(translation: Translation) -> str:
-    """How many: ``18 of 20 parameters``."""
+    """Return the count as text: ``18 of 20 parameters``."""
     frozen = len(translation.frozen)
     return f"{frozen} of {frozen + len(translation.trained)} parameters"

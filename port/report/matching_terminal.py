@@ -1,4 +1,4 @@
-"""What matching two models found, in the terminal: the verdict, the table, what is open and what would decide it."""
+"""Print what matching two models found: the verdict, the table, the open rows and how to decide them."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from port.judging import Status
 from port.lessons.visible import visible
 from port.matching import Match, Row
 
 _STYLES = {"activations": "yellow", "your rule": "cyan", "no twin needed": "dim"}
+_VERDICTS = {Status.AGREE: "green", Status.DIFFER: "red", Status.CANNOT_JUDGE: "yellow"}
 _FINDINGS = 8
-"""How many lines of a check that differs are shown."""
+"""How many lines of a failed check are shown."""
 
 
 def print_match(found: Match, console: Console, *, file: Path | None = None) -> None:
-    """The verdict, the table with repeated layers in one line, what is open, and where the mapping was written.
+    """Print the table with repeated layers folded, the verdict, the open rows, and where the mapping was written.
 
     Args:
-        found: to tell of.
+        found: the match to print.
         console: where to print.
-        file: that the mapping was written to.
+        file: where the mapping was written, if it was.
     """
     console.print(_table((row for row in found.rows if row.by != "open"), console))
     say = _saying(console)
-    style = "green" if found.is_proved else "yellow" if found.open or found.report is None else "red"
+    style = _VERDICTS[found.status]
     say(f"[bold {style}]{_shown(found.sentence, console)}[/]")
     for row in found.open:
         say(f"  [red]open[/] {_shown(_ends(row), console)}: {_shown(row.note, console)}")
@@ -38,7 +40,7 @@ def print_match(found: Match, console: Console, *, file: Path | None = None) -> 
     for line in found.advice:
         say(f"  to decide it: {_shown(line, console)}")
     for line in found.trains_otherwise:
-        say(f"  [yellow]in training they differ[/]: {_shown(line, console)}")
+        say(f"  [red]in training they differ[/]: {_shown(line, console)}")
     for line in found.remarks:
         say(f"  [yellow]{_shown(line, console)}[/]")
     if found.report is not None and not found.is_proved:
@@ -67,7 +69,7 @@ def _table(rows: Iterable[Row], console: Console) -> Table:
 
 
 def _folded(rows: Iterable[Row]) -> list[tuple[Row, int]]:
-    """Rows that are alike but for their numbers as one, with a star for each number that differs."""
+    """Fold rows that are equal but for their numbers; a star replaces each number that differs."""
     found: dict[Any, list[Row]] = {}
     for row in rows:
         found.setdefault((_starred(row.torch), _starred(row.flax), row.by, row.note), []).append(row)
@@ -86,7 +88,7 @@ def _starred(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _differing(rows: list[tuple[str, ...]]) -> tuple[str, ...]:
-    """Names with a star in place of each number that is not the same in all rows."""
+    """Return names with a star in place of each number that differs between the rows."""
     found = []
     for same in zip(*rows, strict=True):
         parts = [re.split(r"(\d+)", name) for name in same]
@@ -95,7 +97,7 @@ def _differing(rows: list[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _names(names: tuple[str, ...]) -> str:
-    """Names of one module in short: ``layers.*.fc.{weight, bias}``."""
+    """Return the names of one module in short form: ``layers.*.fc.{weight, bias}``."""
     short: dict[str, list[str]] = {}
     for name in names:
         path, _, local = name.rpartition(".")
@@ -103,12 +105,12 @@ def _names(names: tuple[str, ...]) -> str:
     if len(short) > 4:  # the layers of a stack
         first, *_, last = names
         return f"{first} … {last}"
-    told = [
+    parts = [
         f"{path}.{locals_[0]}" if path and len(locals_) == 1 else f"{path}.{{{', '.join(locals_)}}}" if path
         else ", ".join(locals_)
         for path, locals_ in short.items()
     ]  # fmt: skip
-    return ", ".join(told) or "–"
+    return ", ".join(parts) or "–"
 
 
 def _ends(row: Row) -> str:
@@ -120,5 +122,5 @@ def _saying(console: Console) -> Any:
 
 
 def _shown(text: str, console: Console) -> str:
-    """Text of anybody's: nothing in it is markup, or a terminal's command."""
+    """Escape text from outside: nothing in it may act as markup or as a terminal command."""
     return escape(visible(text, console.encoding))

@@ -1,4 +1,4 @@
-"""The differences, and what became of old tutorials' code, in the terminal."""
+"""Print the notes (semantic differences) and the table of outdated tutorial code in the terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TORCH, JAX = "red", "cyan"
 
 
 def print_notes(notes: Sequence[Note], console: Console) -> None:
-    """Every note: what PyTorch does, what JAX does, the remedy; and the tests that show it."""
+    """Print every note: what PyTorch does, what JAX does, the remedy, and the tests that show it."""
     for note in notes:
         _print_heading(console, note.id, note.title)
         _print_columns(console, PyTorch=(note.torch, TORCH), JAX=(note.jax, JAX), remedy=(note.remedy, ""))
@@ -26,7 +26,7 @@ def print_notes(notes: Sequence[Note], console: Console) -> None:
 
 
 def print_outdated(rows: Sequence[Outdated], console: Console) -> None:
-    """What an old tutorial says, and how it is said today."""
+    """Print each line of an old tutorial and what to write today."""
     for row in rows:
         _print_heading(console, row.id, f"{row.fate}: {row.error}" if row.error else row.fate)
         _print_columns(console, **{"an old tutorial says": (row.says, "red"), "today": (row.today, "green")})

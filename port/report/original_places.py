@@ -1,4 +1,4 @@
-"""Where in the original something stands, as a reader finds it."""
+"""Source locations in the original model, shortened for readers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from port.translation.ir.lowered import Unsupported
 
 
 def nearest(places: Iterable[str]) -> list[str]:
-    """Places, shortened, in the order of their lines: a file once, with all its lines."""
+    """Return shortened locations, sorted by line; each file appears once, with all its lines."""
     lines: dict[str, set[int]] = {}
     for file, _, line in (place.rpartition(":") for place in places):
         if line.isdigit():
@@ -19,12 +19,12 @@ def nearest(places: Iterable[str]) -> list[str]:
 
 
 def place_of(row: Unsupported) -> str:
-    """That of something left to write."""
+    """Return the location of something left to write."""
     return "–" if row.place is None else f"{nearer(row.place.file)}:{row.place.line}"
 
 
 def nearer(file: str) -> str:
-    """A file as a reader finds it: from where they stand, or from the folder that Python imports it from."""
+    """Shorten a file's path: relative to the working directory, or to the folder that Python imports it from."""
     path = Path(file)
     for folder in (Path.cwd(), *sorted(map(Path, sys.path), key=lambda folder: -len(folder.parts))):
         if folder.is_absolute() and path.is_relative_to(folder):

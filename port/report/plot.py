@@ -1,4 +1,4 @@
-"""losses.png: both sides' losses, and below them how far they are apart."""
+"""Draw losses.png: both sides' losses, and below them their relative difference."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 @naming_extras("losses.png")
 def plot_losses(outcomes: Sequence[Outcome], path: Path) -> None:
-    """Draw every comparison in a column of its own, into a PNG.
+    """Draw each comparison in its own column, into a PNG file.
 
-    Above: both training losses, and the evaluations. Below, on a log scale: the relative difference of the loss, the
-    band of the controls, and the limit.
+    Above: both training losses and the evaluation losses. Below, on a log scale: the relative difference of the loss,
+    the band of the controls, and the limit.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6 * len(outcomes), 6.5), layout="constrained")
-    FigureCanvasAgg(figure)  # draws to a file on any machine, and leaves the caller's backend alone
+    FigureCanvasAgg(figure)  # draws to a file without a display; the caller's backend is unchanged
     axes: Any = figure.subplots(2, len(outcomes), sharex="col", squeeze=False, height_ratios=[1.2, 1])
     for column, outcome in enumerate(outcomes):
         _draw_losses(axes[0][column], outcome)

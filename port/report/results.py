@@ -1,4 +1,4 @@
-"""What a command found, as data for programs: `result.schema.json` says what each name means."""
+"""Results of commands as data for programs; `result.schema.json` documents each field."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ Result = dict[str, Any]
 
 
 def schema() -> Any:
-    """The JSON schema of every result."""
+    """Return the JSON schema of every result."""
     return json.loads((files("port.report") / "result.schema.json").read_text("utf-8"))
 
 
 def printed(result: Result) -> str:
-    """A result as ``--json`` prints it: one object, on several lines."""
+    """Return a result as ``--json`` prints it: one object, on several lines."""
     return json.dumps(to_json(result), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def result_of_error(command: str, message: str, exit_code: int) -> Result:
-    """A command that ended without a result."""
+    """Return the result of a command that failed with an error."""
     return _result(command, None, message, exit_code=exit_code)
 
 
 def result_of_check(report: CheckReport) -> Result:
-    """A check: a row for each tensor that differs, then one for all of each kind."""
+    """Return the result of a check: a row for each tensor that differs, then a summary row for each kind."""
     differ = [
         _row(f"{f.what}, {f.mode}" if f.mode else f.what, f.where, f.difference, f.limit, None, Status.DIFFER)
         for f in report.findings
@@ -63,7 +63,7 @@ def result_of_check(report: CheckReport) -> Result:
 
 
 def result_of_match(found: Match, file: Path | None) -> Result:
-    """A proposed mapping: a row for each of its own, and those of the check that proves it or does not."""
+    """Return the result of a match: a row for each row of the mapping, then the rows of its check."""
     rows = [
         _row(f"matched by {row.by}" if row.by != "open" else "open", f"{', '.join(row.torch)} → {', '.join(row.flax)}")
         for row in found.rows
@@ -90,7 +90,7 @@ def result_of_match(found: Match, file: Path | None) -> Result:
 
 
 def result_of_verdict(verdict: Verdict, causes: Sequence[Cause] = ()) -> Result:
-    """Two records that were compared, and why the models of their run differ, where that is known."""
+    """Return the result of comparing two records, with the causes of the models' differences where they are known."""
     return _result(
         "compare",
         verdict.status,
@@ -103,7 +103,7 @@ def result_of_verdict(verdict: Verdict, causes: Sequence[Cause] = ()) -> Result:
 
 
 def result_of_outcomes(outcomes: Sequence[Outcome], folder: Path) -> Result:
-    """A run of both trainers: each comparison's rows begin with its name."""
+    """Return the result of a run of both trainers; each comparison's rows begin with its name."""
     status = worst(outcome.verdict.status for outcome in outcomes)
     rows = [_row_of(replace(row, what=f"{outcome.name}, {row.what}")) for outcome in outcomes for row in outcome.rows]
     first = next((found for outcome in outcomes if (found := _first_of(outcome.verdict)) is not None), None)
@@ -120,7 +120,7 @@ def result_of_outcomes(outcomes: Sequence[Outcome], folder: Path) -> Result:
 
 
 def result_of_translation(translation: Translation, written: Iterable[Path]) -> Result:
-    """A translation and its proof; the exit code is 1 where something is left to write."""
+    """Return the result of a translation and its proof; the exit code is 1 if something is left to write."""
     proof = translation.proof
     unwritten = [str(place) for place in translation.unwritten]
     if proof is None:
@@ -146,7 +146,7 @@ def result_of_translation(translation: Translation, written: Iterable[Path]) -> 
 
 
 def result_of_audit(audit: Audit, target: str) -> Result:
-    """What a translation would need, without one: a row for each layer and operator, unknown ones first."""
+    """Return the result of an audit: a row for each layer and operator, those without a pair first."""
     rows = [
         _row(f"{row.kind} {row.name}", row.twin if row.is_known else row.why, count=row.count) for row in audit.rows
     ]
@@ -157,7 +157,7 @@ def result_of_audit(audit: Audit, target: str) -> Result:
 
 
 def result_of_runs(runs: Sequence[RunFolder], page: Path | None) -> Result:
-    """Several runs: each comparison's rows begin with its run's name and its own."""
+    """Return the result of several runs; rows begin with the names of the run and of the comparison."""
     rows = [
         _row_of(replace(row, what=f"{run.name}, {one.name}, {row.what}"))
         for run in runs
@@ -171,7 +171,7 @@ def result_of_runs(runs: Sequence[RunFolder], page: Path | None) -> Result:
 
 
 def result_of_script(written: WrittenUpdate, folder: Path) -> Result:
-    """A script's update in JAX beside the original's: a row for the losses, and one for the weights behind them."""
+    """Return the result of a translated script: a row for the losses, and one for the final weights."""
     command = " ".join(written.observation.script["command"])
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     if written.status is None:
@@ -180,7 +180,7 @@ def result_of_script(written: WrittenUpdate, folder: Path) -> Result:
     count, status = len(written.losses), written.status
     rows = [
         _row("losses of the updates", "", written.loss, PROOF_LIMIT, count, status),
-        _row("weights behind the last one", "", written.weights, WEIGHTS_LIMIT, None, status),
+        _row("weights after the last one", "", written.weights, WEIGHTS_LIMIT, None, status),
     ]
     trainer = [f"no train.py: {written.no_trainer}"] if written.no_trainer else []
     sentence = f"{command}: its update in JAX is {folder / 'train_step.py'}; {status}, compared {written.draws}"
@@ -190,7 +190,7 @@ def result_of_script(written: WrittenUpdate, folder: Path) -> Result:
 
 
 def result_of_conversion(done: Conversion) -> Result:
-    """A conversion, which compares nothing: a row for each entry of the mapping that was moved."""
+    """Return the result of a conversion, which compares nothing: a row for each mapping entry that was moved."""
     rows = [
         _row("moved", f"{', '.join(entry.sources)} → {', '.join(entry.targets)}", count=len(entry.sources))
         for entry in done.moved
@@ -235,7 +235,7 @@ def _result(
 
 
 def _parted(partings: Sequence[Parting]) -> Result | None:
-    """Where two modules part first."""
+    """Return where two modules first diverge."""
     if not partings:
         return None
     part = partings[0]
@@ -258,7 +258,7 @@ def _row(
 
 
 def _row_of(row: Compared) -> Result:
-    """A row that a comparison gives; without a status where nothing judges it."""
+    """Return the row of a comparison; its status is null if nothing judges it."""
     is_limited = not math.isnan(row.limit)
     status = row.status if is_limited or row.unjudged else None
     limit = row.limit if is_limited else None

@@ -1,4 +1,4 @@
-"""The verdict in the terminal."""
+"""Print verdicts in the terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STYLES = {Status.AGREE: "bold green", Status.DIFFER: "bold red", Status.CANNOT_J
 
 
 def print_outcomes(outcomes: Sequence[Outcome], console: Console) -> None:
-    """A run's verdicts: a sentence for each comparison, then one table with a column for each."""
+    """Print a run's verdicts: a sentence for each comparison, then one table with a column for each."""
     for outcome in outcomes:
         print_verdict(outcome.verdict, console)
     table = Table(title_justify="left", show_edge=False, pad_edge=False)
@@ -52,10 +52,10 @@ def print_outcomes(outcomes: Sequence[Outcome], console: Console) -> None:
 
 
 def print_verdict(verdict: Verdict, console: Console) -> None:
-    """The sentence, and where to look if they parted."""
+    """Print the verdict's sentence, and where to look if the sides diverge."""
 
     def shown(text: str) -> str:
-        """What a record says may be anything: nothing in it is rich's markup, or a terminal's command."""
+        """Escape a record's text: nothing in it may act as rich markup or as a terminal command."""
         return escape("\n".join(visible(line, console.encoding) for line in text.split("\n")))
 
     console.print(f"[{STYLES[verdict.status]}]{verdict.status}[/]  {shown(verdict.sentence)}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What a translation did: the text of report.md."""
+"""Write the text of report.md: what a translation did."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def translation_report(
     package: str = "",
     checkpoint: str = "checkpoint.safetensors",
 ) -> str:
-    """The text of report.md.
+    """Return the text of report.md.
 
     Args:
-        translation: to tell of.
-        module: the torch module that it is of.
-        name: of the written module.
-        original: how the original is had again.
-        package: by which name it is imported, if it is one.
-        checkpoint: what fills the model, if it was translated without its weights.
+        translation: the translation to describe.
+        module: the torch module that was translated.
+        name: the name of the written Flax module.
+        original: how the generated test rebuilds the original.
+        package: the name under which it is imported, if it is a package.
+        checkpoint: the file that fills the model, if it was translated without its weights.
     """
     boundary = translation.boundary
     names = _input_names(translation)
@@ -88,16 +88,16 @@ def translation_report(
     )
 
 
-# %% What makes it
+# %% How to build it
 
 
 @dataclass(frozen=True)
 class _Made:
-    """An expression that makes a new model.
+    """An expression that builds a new model.
 
     Attributes:
         expression: ``Net(NetConfig(width=4), rngs=nnx.Rngs(0))``.
-        names: of the source that it reads.
+        names: the names from the source that it uses.
     """
 
     expression: str
@@ -105,10 +105,10 @@ class _Made:
 
 
 def _made(translation: Translation) -> _Made:
-    """The constructor's call with this model's arguments."""
+    """Return the constructor call with this model's arguments."""
     rngs = "rngs=nnx.Rngs(0)"
-    given = [f"{name}={text.replace('**options', rngs)}" for name, text in translation.arguments.items()]
-    expression = f"{translation.name}({', '.join([*given, rngs])})"
+    arguments = [f"{name}={text.replace('**options', rngs)}" for name, text in translation.arguments.items()]
+    expression = f"{translation.name}({', '.join([*arguments, rngs])})"
     defined = {
         one.name for one in ast.parse(translation.source).body if isinstance(one, ast.ClassDef | ast.FunctionDef)
     }
@@ -122,7 +122,7 @@ def _made(translation: Translation) -> _Made:
 def _modules(translation: Translation, root: Any) -> list[dict[str, Any]]:
     twins = _flax_classes(translation)
     rows: dict[tuple[str, str], list[Entry]] = {}
-    firsts: dict[str, str] = {}  # of the modules that a path stands for
+    firsts: dict[str, str] = {}  # of the modules that one path covers
     for entry in translation.mapping.entries:
         if entry.collection != TORCH_ONLY:
             short = _of_all_layers(entry)
@@ -150,7 +150,7 @@ def _modules(translation: Translation, root: Any) -> list[dict[str, Any]]:
 
 
 def _of_all_layers(entry: Entry) -> Entry:
-    """An entry of a stack with the names of one layer: ``layers.*.weight``."""
+    """Return a stacked entry under the names of one layer: ``layers.*.weight``."""
     rounds = gathered(entry.sources)
     if rounds is None or not any(isinstance(node, Stack) for move in entry.moves for node in _all_moves(move)):
         return entry
@@ -174,7 +174,7 @@ def _class(part: Any) -> str:
 
 
 def _moved(entry: Entry) -> str:
-    """``weight → kernel [permute(2, 3, 1, 0)]``; other names of one tensor with their paths."""
+    """Return ``weight → kernel [permute(2, 3, 1, 0)]``; further names of the same tensor appear with their paths."""
     sources = [entry.sources[0].rpartition(".")[2], *entry.sources[1:]]
     targets = [entry.targets[0].rpartition(".")[2], *(target.rpartition(".")[2] for target in entry.targets[1:])]
     moves = ", ".join(map(str, entry.moves))
@@ -187,8 +187,8 @@ def _left_out(translation: Translation, root: Any) -> list[str]:
     parameters = dict(root.named_parameters(remove_duplicate=False))
     return [
         f"`{name}`: "
-        + ("a parameter that nothing reads" if name in parameters else "a buffer that Flax has no home for")
-        + "; a checkpoint that comes back keeps the original's"
+        + ("a parameter that nothing reads" if name in parameters else "a buffer that Flax does not have")
+        + "; a checkpoint converted back keeps the original's"
         for entry in translation.mapping.entries
         if entry.collection == TORCH_ONLY
         for name in entry.sources
@@ -196,7 +196,7 @@ def _left_out(translation: Translation, root: Any) -> list[str]:
 
 
 def _files(translation: Translation) -> dict[str, list[str]]:
-    """The files of a package, each with what it defines."""
+    """Return the files of a package, each with the names it defines."""
     if translation.package is None:
         return {}
     files = translation.package.original_files
@@ -205,11 +205,11 @@ def _files(translation: Translation) -> dict[str, list[str]]:
     return {file: [f"`{n.name}`" for n in nodes if isinstance(n, kinds)] for file, nodes in defined.items()}
 
 
-# %% How it is called
+# %% How to call it
 
 
 def _input_names(translation: Translation) -> list[str]:
-    """Names for the tensors that go in: the parameters', where each is one tensor."""
+    """Return names for the input tensors: the parameters' names, where each parameter is one tensor."""
     parameters = list(translation.boundary.signature.parameters.values())
     plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.POSITIONAL_ONLY)]
     count = len(translation.boundary.inputs)
@@ -223,10 +223,10 @@ def _call(translation: Translation, names: list[str]) -> str:
     layouts = dict(zip(names, translation.boundary.inputs, strict=True))
     if not all(name in layouts for name in parameters):
         return f"y = model({', '.join(parameters)})"
-    given = [
+    arguments = [
         name if layouts[name].is_torchs else f"jnp.transpose({name}, {layouts[name].order})" for name in parameters
     ]
-    return f"y = model({', '.join(given)})" + ("" if given == list(parameters) else "  # from PyTorch's axes")
+    return f"y = model({', '.join(arguments)})" + ("" if arguments == list(parameters) else "  # from PyTorch's axes")
 
 
 def _input(name: str, layout: Layout, shape: tuple[int | str, ...], translation: Translation) -> dict[str, str]:
@@ -236,14 +236,12 @@ def _input(name: str, layout: Layout, shape: tuple[int | str, ...], translation:
         "name": name,
         "shape": f"({', '.join(map(str, shape))}) in PyTorch",
         "axes": "" if layout.is_torchs else f", ({', '.join(map(str, carried))}) in JAX",
-        "unused": ""
-        if name in parameters or name.startswith("tensor ")
-        else "; nothing reads it, and JAX is not given it",
+        "unused": "" if name in parameters or name.startswith("tensor ") else "; unused, and not an argument in JAX",
     }
 
 
 def _all_results(outputs: dict[bool, Any]) -> list[str]:
-    """Of both modes, where they give other things."""
+    """Return the results of both modes, marked by mode where they differ."""
     evaluation, training = (_results(outputs.get(mode)) for mode in (False, True))
     if evaluation == training:
         return evaluation
@@ -284,16 +282,16 @@ def _lengths(translation: Translation, names: list[str]) -> list[str]:
 # %% Words
 
 
-def by_reason(told: dict[str, str]) -> dict[str, list[str]]:
-    """Names that have one reason, together: reason → names."""
+def by_reason(reasons: dict[str, str]) -> dict[str, list[str]]:
+    """Group names by their reason: reason → names."""
     found: dict[str, list[str]] = {}
-    for name, why in told.items():
+    for name, why in reasons.items():
         found.setdefault(why, []).append(name)
     return found
 
 
 def note_order(id: str) -> tuple[str, int]:
-    """By which notes are sorted: W9 comes before W10."""
+    """Sort key for note ids: W9 comes before W10."""
     return id[:1], int(id[1:]) if id[1:].isdigit() else 0
 
 

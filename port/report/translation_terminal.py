@@ -1,4 +1,4 @@
-"""What a translation did, or would do, in the terminal."""
+"""Print what a translation or an audit found, in the terminal."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from port.translation.audit import Audit
 from port.translation.verify.trained_alike import WHAT as FROZEN_ALIKE
 
 SHOWN = 6
-"""How many places of one thing are named."""
+"""How many places are named for one item."""
 
 
 def print_translation(translation: Translation, console: Console, *, files: Iterable[Path] = ()) -> None:
-    """The report in a few lines: whether it is proved, what is left to do, and where it is.
+    """Print the report in a few lines: whether it is proved, what is left to do, and where the files are.
 
     Args:
-        translation: to tell of.
+        translation: the translation to describe.
         console: where to print.
-        files: that were written.
+        files: the files that were written.
     """
     say = _saying(console)
     proof = translation.proof
@@ -73,16 +73,16 @@ def print_translation(translation: Translation, console: Console, *, files: Iter
         say(f"  {_shown(line, console)}")
     if translation.unnamed:
         left_out = len(translation.unnamed) - SHOWN
-        told = ", ".join(translation.unnamed[:SHOWN]) + (f" and {left_out} more" if left_out > 0 else "")
-        say(f"  without logical names, and whole on every device of a mesh: {_shown(told, console)}")
+        names = ", ".join(translation.unnamed[:SHOWN]) + (f" and {left_out} more" if left_out > 0 else "")
+        say(f"  without logical names, and whole on every device of a mesh: {_shown(names, console)}")
     for line in translation.untaken:
         say(f"  not translated: {_shown(line, console)}")
     if translation.unwritten:
         console.print(_unwritten(translation, console))
     if translation.without_start:
         say(
-            f"[yellow]A new {_shown(translation.name, console)}(rngs=…) raises[/]: its code does not tell how these "
-            "start; load() fills them"
+            f"[yellow]A new {_shown(translation.name, console)}(rngs=…) raises[/]: its code does not show how these "
+            "are initialised; load() fills them"
         )
         for why, names in by_reason(translation.without_start).items():
             more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
@@ -108,7 +108,7 @@ def print_translation(translation: Translation, console: Console, *, files: Iter
 
 
 def print_audit(audit: Audit, console: Console, *, name: str) -> None:
-    """What a model is made of: each kind of layer and each operator, counted, those without a pair first."""
+    """Print the layers and operators of a model, counted; those without a pair come first."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("", "layer or operator", "in JAX", "times", "where"):
         table.add_column(column, overflow="fold", justify="right" if column == "times" else "left")
@@ -126,19 +126,19 @@ def print_audit(audit: Audit, console: Console, *, name: str) -> None:
     say = _saying(console)
     kinds = Counter(row.kind for row in audit.rows)
     unknown = audit.unknown
-    told = f"{_count(kinds['layer'], 'kind')} of layers and {_count(kinds['operator'], 'operator')}"
+    counted = f"{_count(kinds['layer'], 'kind')} of layers and {_count(kinds['operator'], 'operator')}"
     if unknown:
         times = sum(max(1, len(row.places)) for row in unknown)
         say(
-            f"[bold red]{_shown(name, console)}: {len(unknown)} of {len(audit.rows)} have no pair[/] ({told}), at "
+            f"[bold red]{_shown(name, console)}: {len(unknown)} of {len(audit.rows)} have no pair[/] ({counted}), at "
             f"{_count(times, 'place')}; nothing was written"
         )
     else:
-        say(f"[bold green]{_shown(name, console)}: all of {told} have pairs[/]; nothing was written")
+        say(f"[bold green]{_shown(name, console)}: all of {counted} have pairs[/]; nothing was written")
 
 
 def _worst(proof: Any) -> dict[str, float]:
-    """The largest difference of each kind, in either mode."""
+    """Return the largest difference of each kind, over both modes."""
     worst: dict[str, float] = {}
     for row in proof.rows:
         if row.what == FROZEN_ALIKE:
@@ -162,7 +162,7 @@ def _saying(console: Console) -> Any:
 
 
 def _shown(text: str, console: Console) -> str:
-    """Text of anybody's: nothing in it is markup, or a terminal's command."""
+    """Escape text from outside: nothing in it may act as markup or as a terminal command."""
     return escape(visible(text, console.encoding))
 
 

@@ -1,10 +1,14 @@
-"""What was observed of a script, as data: its parts, what each step did, and what differed between the steps."""
+"""What was observed of a script, as data: its parts, what each step did, and what differed between the steps.
+
+`observation.schema.json` documents each field, and the kinds of events.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +113,11 @@ class Observation:
     def as_data(self) -> dict[str, Any]:
         """The observation as JSON data."""
         return {"version": VERSION, **asdict(self)}
+
+
+def schema() -> Any:
+    """Return the JSON schema of ``observation.json``."""
+    return json.loads((files("port.scripts") / "observation.schema.json").read_text("utf-8"))
 
 
 def observation_of(journal: Path, script: dict[str, Any]) -> Observation:

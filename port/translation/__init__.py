@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from port.extras import EXTRAS, require
+from port.extras import EXTRAS, naming_extras, require
 
 if TYPE_CHECKING:
     from port.translation.artifact.metadata import draw_layouts
@@ -24,5 +24,6 @@ def __getattr__(name: str) -> Any:
     if name == "translate":
         require("port.translate", translate=EXTRAS["translate"])
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        with naming_extras(f"port.translation.{name}"):
+            return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'port.translation' has no attribute {name!r}")

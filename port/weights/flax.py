@@ -10,10 +10,10 @@ import numpy as np
 from flax import nnx
 
 from port.errors import WeightsMismatch
-from port.mapping import TORCH_ONLY, Entry, Mapping, between
+from port.mapping import TORCH_ONLY, Entry, Guide, Mapping, between
 from port.mapping.entry import gather
 from port.mapping.names import joined
-from port.mapping.nnx_guide import dotted, nnx_guide
+from port.mapping.nnx_guide import dotted
 from port.weights.nnx_variables import variables_of, weights_of
 from port.weights.sources import Source
 
@@ -60,9 +60,8 @@ def fill(module: nnx.Module, source: Source, mapping: Mapping | None = None) -> 
     nnx.update(module, nnx.from_flat_state(filled))
 
 
-def own_mapping(module: nnx.Module) -> Mapping:
-    """Map the module's paths to themselves: for weights that are Flax's already."""
-    guide = nnx_guide(module)
+def own_mapping(guide: Guide) -> Mapping:
+    """Map a module's paths to themselves: for weights that are Flax's already."""
     optional = {
         joined(layer.path, name)
         for layer in guide.layers
@@ -77,6 +76,16 @@ def own_mapping(module: nnx.Module) -> Mapping:
             for name, leaf in guide.leaves.items()
         )
     )
+
+
+def only_in_torch(guide: Guide) -> set[str]:
+    """Return the paths of buffers that a module's torch twin has and the module does not, as its pairs state.
+
+    A file that was converted for another twin may hold them: `port.nn.BatchNorm` counts its batches, `nnx.BatchNorm`
+    does not.
+    """
+    names = {joined(layer.path, name) for layer in guide.layers for pair in layer.pairs for name in pair.torch_only}
+    return names - set(guide.leaves)
 
 
 def refuse_empty(module: nnx.Module, mapping: Mapping, source: Source) -> None:

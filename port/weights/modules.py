@@ -216,11 +216,14 @@ def _onto_mesh(module: Any, found: Callable[[], tuple[Source, Mapping]], how: di
 
 def _found(module: Any, tensors: Source, source: Any, rename: Rename, fold: Shapes | None) -> tuple[Source, Mapping]:
     """The tensors under the names that the mapping uses, and the mapping to an nnx module."""
-    from port.weights.flax import own_mapping
+    from port.mapping.nnx_guide import nnx_guide
+    from port.weights.flax import only_in_torch, own_mapping
 
     torch = source if is_torch(source) else None
-    own = own_mapping(module)
+    guide = nnx_guide(module)
+    own = own_mapping(guide)
     variables = tensors.in_collections(lambda collection: collection != TORCH_ONLY)
+    variables = variables.without(only_in_torch(guide), "no place in this module")
     paths = {entry.sources[0] for entry in own.entries}
     options = Options(torch=torch, flax=module, rename=rename, fold=fold)
     told = torch_names(options.guides[1])

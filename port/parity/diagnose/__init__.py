@@ -1,1 +1,1 @@
-"""What the differences mean: rounding, hints, remarks, and the causes."""
+"""Explain the differences: rounding, hints, remarks, and causes."""

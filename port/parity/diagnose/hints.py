@@ -1,4 +1,4 @@
-"""What to look at: what is known of the layer at fault, from its options on both sides."""
+"""Hints on a layer that differs, from its options on both sides."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from port.parity.compare.findings import Finding
 
 
 def hints_of(torch: Any, flax: Any) -> list[str]:
-    """Options of one layer that the two sides have different meanings or defaults for.
+    """Return the options of one layer whose values or meanings differ between the sides.
 
     Args:
         torch: torch's layer.
-        flax: Flax's.
+        flax: Flax's layer.
     """
     found = []
     eps, epsilon = getattr(torch, "eps", None), getattr(flax, "epsilon", getattr(flax, "eps", None))
@@ -23,9 +23,9 @@ def hints_of(torch: Any, flax: Any) -> list[str]:
         found.append("use_fast_variance=True computes the variance as E[x²] − E[x]²; torch takes two passes (W11)")
     if "BatchNorm" in type(torch).__name__:
         found += _of_batch_norm(torch, flax)
-    padding, given = getattr(flax, "padding", None), getattr(torch, "padding", None)
-    if isinstance(padding, str) and padding not in ("VALID", given):
-        found.append(f"Flax pads by {padding!r}, torch by {given}: at a stride they are not the same (W3)")
+    padding, torchs = getattr(flax, "padding", None), getattr(torch, "padding", None)
+    if isinstance(padding, str) and padding not in ("VALID", torchs):
+        found.append(f"Flax pads by {padding!r}, torch by {torchs}: at a stride they are not the same (W3)")
     for theirs, ours in (("num_heads", "num_heads"), ("num_groups", "num_groups"), ("groups", "feature_group_count")):
         a, b = getattr(torch, theirs, None), getattr(flax, ours, None)
         if a is not None and b is not None and a != b:
@@ -48,10 +48,10 @@ def _of_batch_norm(torch: Any, flax: Any) -> list[str]:
 
 
 def hints_between(kinds: Iterable[str]) -> list[str]:
-    """What is known of the torch layers that stand where the two sides part and that Flax has no module for.
+    """Return hints on torch's layers at the divergence that have no Flax module.
 
     Args:
-        kinds: their classes' names.
+        kinds: the names of their classes.
     """
     known = {
         "GELU": "torch's GELU is the exact one; jax.nn.gelu is the tanh approximation unless approximate=False (W12)",
@@ -71,9 +71,9 @@ def hints_between(kinds: Iterable[str]) -> list[str]:
 
 
 def hints_of_weights(findings: Iterable[Finding], *, behaviour_differs: bool) -> list[str]:
-    """What follows from weights that differ."""
+    """Return what follows from weights that differ."""
     if not any(finding.what == "weights" for finding in findings):
         return []
     if behaviour_differs:
         return ['the weights differ: weights="torch" carries torch\'s over and judges the rest alone']
-    return ["the weights differ, and nothing that was compared depends on it"]
+    return ["the weights differ, but nothing that was compared depends on them"]

@@ -1,4 +1,4 @@
-"""What a reader of a report has to know beside its findings: hints at causes, and what was not compared."""
+"""Hints and remarks of a report: likely causes, and what was not compared."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from port.parity.diagnose.rounding import narrow_layers
 from port.parity.sides.calls import RecordedCall
 
 SHOWN = 6
-"""How many parameters are named."""
+"""The most parameters that are named."""
 LEAST_VALUES = 16
-"""Below so many values a channel, BatchNorm in training mode is ill-conditioned: differences of rounding grow."""
+"""With fewer values per channel, BatchNorm in training mode is ill-conditioned: rounding differences grow."""
 
 
 def all_hints(
@@ -29,7 +29,7 @@ def all_hints(
     partings: list[Parting],
     causes: Sequence[Cause],
 ) -> list[str]:
-    """What to look at, the likeliest first: of layers whose cause was not found; nothing where nothing differs."""
+    """Return hints on layers whose cause was not found, the likeliest first; none if nothing differs."""
     if not findings:
         return []
     hints = []
@@ -61,12 +61,12 @@ def all_hints(
 
 
 def remarks_of(models: Models, results: dict[str, ModeResult], *, random: tuple[str, ...]) -> list[str]:
-    """What was done, and what was not compared."""
+    """Return what was changed for the comparison, and what was not compared."""
     remarks = []
     zeros = list(dict.fromkeys(where for result in results.values() for where in result.zeros))
     if zeros:
         shown = ", ".join(zeros[:SHOWN]) + (f" and {len(zeros) - SHOWN} more" if len(zeros) > SHOWN else "")
-        remarks.append(f"zero but for rounding, as torch run with another rounding shows: {shown}")
+        remarks.append(f"zero but for rounding, as a torch run with random rounding shows: {shown}")
     for mode, result in results.items():
         if result.no_gradient and not models.unfit:
             remarks.append(f"gradients in {mode} were not compared, since torch has none: {result.no_gradient}")
@@ -87,7 +87,7 @@ def remarks_of(models: Models, results: dict[str, ModeResult], *, random: tuple[
         if count is not None and count < LEAST_VALUES:
             remarks.append(
                 f"{call} had {count} values a channel in training mode: below {LEAST_VALUES} BatchNorm is "
-                "ill-conditioned, and two right models may differ; give a larger batch"
+                "ill-conditioned, and two correct models may differ; use a larger batch"
             )
     remarks += [*_of_frozen(models), *_of_rounding(models, results), *_of_precision(models, results)]
     if "evaluation" not in results:
@@ -95,12 +95,12 @@ def remarks_of(models: Models, results: dict[str, ModeResult], *, random: tuple[
     called = {call.path for call in results["evaluation"].calls[1]}
     unseen = [m.flax.path for m in models.matched.values() if m.entries and m.flax.path not in called]
     if unseen:
-        remarks.append(f"not looked into, as no call of them was seen: {', '.join(unseen)}")
+        remarks.append(f"not compared one by one, as no call of them was recorded: {', '.join(unseen)}")
     return remarks
 
 
 def _of_frozen(models: Models) -> Iterator[str]:
-    """Parameters that one side alone trains, where the kinds of Flax's variables say so."""
+    """Yield parameters that only one side trains, if Flax's variable types show it."""
     if not models.flax.tells_frozen:
         return
     entries = [entry for entry in models.mapping.entries if entry.collection in ("params", FROZEN)]
@@ -120,7 +120,7 @@ def _of_frozen(models: Models) -> Iterator[str]:
 
 
 def _of_rounding(models: Models, results: dict[str, ModeResult]) -> Iterator[str]:
-    """What goes from float64 to float32 on the way, where the two sides part; and what to do then."""
+    """Explain float32 computations in between, if the two sides diverge, and what to do."""
     parted = [(mode, result) for mode, result in results.items() if result.partings]
     if not parted or models.torch.precision != "float64" or not models.flax.narrowed(models.flax_inputs):
         return
@@ -136,18 +136,18 @@ def _of_rounding(models: Models, results: dict[str, ModeResult]) -> Iterator[str
     for mode, result in parted:
         if result.rounded is not None:
             layer, own = result.rounded
-            yield f"{layer} differs first in {mode}, by {own:.0e}: that is this rounding; what is named is far more"
+            yield f"{layer} differs first in {mode}, by {own:.0e}; that is rounding, the difference named is far larger"
 
 
 def _of_precision(models: Models, results: dict[str, ModeResult]) -> Iterator[str]:
-    """Layers that compute in less than they were given."""
+    """Yield layers whose results have a lower precision than their inputs."""
     calls_of = results["evaluation"].calls if "evaluation" in results else ([], [])
     for side, calls in zip(("torch", "Flax"), calls_of, strict=True):
         narrow = [call for call in calls if _is_narrow(call, models.torch.precision)]
         if narrow:
             yield (
                 f"{narrow[0]} gives {next(iter(narrow[0].outputs.values())).dtype} on the {side} side: "
-                "no difference below that precision means anything"
+                "differences below that precision are meaningless"
             )
 
 
@@ -164,7 +164,7 @@ def _values_a_channel(models: Models, call: RecordedCall) -> int | None:
 
 
 def _unmatched_before(models: Models, result: ModeResult, parting: Parting) -> list[str]:
-    """Classes of torch's layers without a twin module, between the first layer that differs and the one before it."""
+    """Return classes of torch's layers without a Flax module between the first differing layer and the previous one."""
     kinds: list[str] = []
     calls = result.calls[0] if parting.direction == "forward" else list(reversed(result.calls[0]))
     classes = {layer.path: layer.kind for layer in models.torch.guide.layers if layer.pairs}
@@ -179,7 +179,7 @@ def _unmatched_before(models: Models, result: ModeResult, parting: Parting) -> l
 
 
 def _of_order(models: Models, result: ModeResult) -> list[str]:
-    """Layers that the two sides call in another order."""
+    """Return layers that the two sides call in different orders."""
     twins = {match.flax.path: path for path, match in models.matched.items()}
     theirs = [call.path for call in result.calls[0] if call.path in models.matched]
     ours = [twins[call.path] for call in result.calls[1] if call.path in twins]

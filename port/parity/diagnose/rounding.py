@@ -1,4 +1,4 @@
-"""Float32 on the way: a layer whose own error is its rounding does not hide a fault elsewhere."""
+"""Look past layers whose difference is only float32 rounding, so that they do not hide a larger fault."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from port.parity.compare.mode import Models
 from port.parity.compare.mode_result import ModeResult
 
 ROUNDING = 1e-5
-"""Up to this relative error a layer that goes through float32 may be right: 80 units in the last place, as a softmax of
-large logits has."""
+"""A layer that computes in float32 may be correct up to this relative error: 80 units in the last place, as for a
+softmax of large logits."""
 
 FAR = 100.0
-"""How many times a layer's own rounding another difference has to be, to be no consequence of it."""
+"""How many times larger than a layer's rounding another difference must be to count as independent of it."""
 
 
 def part_beyond_rounding(models: Models, result: ModeResult, *, training: bool) -> None:
-    """Where the first layer that differs does so by float32's rounding alone, look for a far larger difference.
+    """If the first layer that differs does so only by float32 rounding, find where a far larger difference begins.
 
-    The layer at which that one begins is then the one that is named; the first is written down in ``result.rounded``.
+    That layer is then reported; the first one is stored in ``result.rounded``.
 
     Args:
-        models: the two.
-        result: of one mode, with its partings; they are replaced.
+        models: the two models.
+        result: the result of one mode, with its partings, which are replaced.
         training: the mode.
     """
     first = result.partings[0] if result.partings else None
@@ -35,7 +35,7 @@ def part_beyond_rounding(models: Models, result: ModeResult, *, training: bool) 
     own = _own_error(first, result.rows, models.limits)
     if own is None or own > ROUNDING or not _goes_through_float32(models, result, first, training=training):
         return
-    # A gradient that is next to nothing beside the largest has the rounding of the largest.
+    # A gradient that is tiny compared to the largest has the rounding error of the largest.
     limits = replace(models.limits, forward=FAR * own, gradient=FAR * own / (models.limits.share or 1.0))
     other = _farther(result.rows, result.findings, first.mode, limits)
     if other is not None:
@@ -44,7 +44,7 @@ def part_beyond_rounding(models: Models, result: ModeResult, *, training: bool) 
 
 
 def narrow_layers(models: Models, result: ModeResult, *, training: bool) -> list[tuple[str, str]]:
-    """Flax's layers that go from float64 to float32 on the way, the innermost ones: their paths and classes."""
+    """Return the innermost Flax layers that compute in float32: their paths and classes."""
     narrow = {
         call.path: type(call.layer).__name__
         for call in result.calls[1]
@@ -54,7 +54,7 @@ def narrow_layers(models: Models, result: ModeResult, *, training: bool) -> list
 
 
 def _own_error(first: Parting, rows: Sequence[LayerRow], limits: Limits) -> float | None:
-    """By how much the first layer differs, of itself where that was seen."""
+    """Return the first layer's relative difference; its own, if it was run alone."""
     for row in rows:
         if row.layer.partition(" (call ")[0] == first.layer and row.output is not None and row.output > limits.forward:
             return row.alone if first.itself and row.alone is not None else row.output
@@ -62,14 +62,14 @@ def _own_error(first: Parting, rows: Sequence[LayerRow], limits: Limits) -> floa
 
 
 def _goes_through_float32(models: Models, result: ModeResult, first: Parting, *, training: bool) -> bool:
-    if first.itself is not True:  # what is before it has no name: something of the model's
+    if first.itself is not True:  # the cause lies before it, in code that is not a layer
         return models.flax.narrowed(models.flax_inputs)
     calls = [call for call in result.calls[1] if call.path == first.path.partition(" (call ")[0]]
     return any(models.flax.narrowed_in(call, training=training) for call in calls)
 
 
 def _farther(rows: Sequence[LayerRow], findings: Sequence[Finding], mode: str, limits: Limits) -> Parting | None:
-    """Where they part by more than these limits; None where they do not."""
+    """Return where the sides diverge by more than these limits; None if they do not."""
     if any(finding.what == "forward" and finding.difference > limits.forward for finding in findings):
         return part_forward(rows, mode, limits)
     gradients = [finding for finding in findings if finding.what in ("backward", "input gradient")]

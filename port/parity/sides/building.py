@@ -1,4 +1,4 @@
-"""The Flax side that belongs to what a person gives."""
+"""Build the Flax side from the user's module."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ Keywords = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
 def check_models(torch_module: Any, flax_module: Any) -> None:
-    """Refuse what is no torch module, and two models that were given the wrong way round.
+    """Refuse a first model that is not a torch module, and swapped models.
 
     Raises:
-        UsageError: says which of the two it is.
+        UsageError: names what was passed.
     """
     if is_torch(torch_module):
         return
     if is_torch(flax_module):
         raise UsageError(
-            "the two models are the wrong way round: port.check(torch_module, flax_module, inputs); got "
-            f"{described(torch_module)} first, and {described(flax_module)}, which is torch's, second"
+            "the two models are swapped: port.check(torch_module, flax_module, inputs); got "
+            f"{described(torch_module)} first, and {described(flax_module)}, a torch module, second"
         )
     raise UsageError(f"expected a torch.nn.Module first, got {described(torch_module)}")
 
 
 def flax_side(module: Any, precision: str, inputs: Inputs, keywords: Keywords | None) -> FlaxSide:
-    """The copy of an nnx module, or of a Linen module with its variables.
+    """Return the side of an nnx module, or of a Linen module with its variables, as a copy.
 
     Args:
         module: an nnx module, or (Linen module, variables).
-        precision: the dtype's name that the copy is cast to.
-        inputs: in Flax's layout.
-        keywords: of the model's call in evaluation and in training.
+        precision: name of the dtype that the copy is cast to.
+        inputs: the inputs, in Flax's layout.
+        keywords: keywords of the model's call in evaluation and in training.
 
     Raises:
-        UsageError: something else; a Linen module without variables.
+        UsageError: any other object, or a Linen module without variables.
     """
     from flax import linen, nnx
 
@@ -48,7 +48,7 @@ def flax_side(module: Any, precision: str, inputs: Inputs, keywords: Keywords | 
 
         return NnxSide(module, precision, keywords)
     if isinstance(module, linen.Module):
-        raise UsageError("a Linen module has no weights of its own: give (module, variables)")
+        raise UsageError("a Linen module holds no weights: pass (module, variables)")
     if isinstance(module, tuple) and len(module) == 2 and isinstance(module[0], linen.Module):
         from port.parity.sides.linen_side import LinenSide
 

@@ -1,4 +1,4 @@
-"""What is written down of each call of a layer."""
+"""A recorded call of one layer."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass
 class RecordedCall:
-    """One call of one layer, in its own side's layout.
+    """One call of one layer, in the layout of its side.
 
     Attributes:
         path: the layer's path in its model.
         number: which call of this layer it is, from 0.
-        args: positional arguments, as the side has them.
+        args: positional arguments, as objects of the side's framework.
         kwargs: keyword arguments.
-        output: what it gave.
+        output: the call's result.
         cotangents: the gradient that arrived at each floating output, by the output's name.
-        layer: the layer itself, where the side needs it to run it alone.
+        layer: the layer, if the side needs it to run it alone.
     """
 
     path: str
@@ -36,17 +36,17 @@ class RecordedCall:
 
     @property
     def key(self) -> str:
-        """One name for this call: a cotangent's address."""
+        """The call's name, which identifies its cotangents."""
         return f"{self.path}#{self.number}"
 
     @property
     def inputs(self) -> Arrays:
-        """Its arrays among the arguments, by name, on numpy."""
+        """The arrays among the arguments, by name, as numpy arrays."""
         return numpy_leaves((*self.args, self.kwargs))
 
     @property
     def outputs(self) -> Arrays:
-        """Its arrays among the outputs, by name, on numpy."""
+        """The arrays among the outputs, by name, as numpy arrays."""
         return numpy_leaves(self.output)
 
     def __str__(self) -> str:
@@ -54,12 +54,12 @@ class RecordedCall:
 
 
 def numpy_leaves(value: Any) -> Arrays:
-    """The arrays of a structure as numpy arrays, by name."""
+    """Return the arrays of a structure as numpy arrays, by name."""
     return {name: as_array(leaf) for name, leaf in leaves(value).items()}
 
 
 def as_array(value: Any) -> np.ndarray:
-    """A tensor or an array as numpy's."""
+    """Convert a tensor or an array to numpy."""
     if hasattr(value, "detach"):
         from port.weights.torch_arrays import as_numpy
 
@@ -68,16 +68,16 @@ def as_array(value: Any) -> np.ndarray:
 
 
 def is_floating(array: Any) -> bool:
-    """Whether an array is of floating numbers, half precision too."""
+    """Whether an array has a floating dtype, half precision included."""
     return "float" in str(array.dtype)
 
 
 def is_inexact(array: Any) -> bool:
-    """Whether an array is of floating or of complex numbers: it may have a gradient."""
+    """Whether an array has a floating or complex dtype, and so may have a gradient."""
     return is_floating(array) or "complex" in str(array.dtype)
 
 
 def largest(arrays: Arrays) -> float:
-    """The largest finite magnitude of several arrays; 0 of none."""
+    """Return the largest finite magnitude of several arrays; 0 for none."""
     sizes = [np.abs(array[np.isfinite(array)]) for array in arrays.values()]
     return max((float(size.max()) for size in sizes if size.size), default=0.0)

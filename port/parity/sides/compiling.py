@@ -1,4 +1,4 @@
-"""How hard XLA tries to optimise a pass that runs once: as hard as pays off."""
+"""Choose how much XLA optimises a program that runs once."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Effort:
-    """One way to have XLA compile for the CPU, and what it takes of a processor's time, in float64.
+    """A set of XLA compiler options for the CPU, and its costs in processor seconds, in float64.
 
-    Measured with jaxlib 0.10.2 on an AMD EPYC (Zen 3), in training steps of torchvision's resnet18, densenet121 and
-    mobilenet_v3_small and a small vision transformer at 64 pixels and of an LSTM, and of single operators. Matrix
+    Measured with jaxlib 0.10.2 on an AMD EPYC (Zen 3): training steps of torchvision's resnet18, densenet121 and
+    mobilenet_v3_small and of a small vision transformer at 64 pixels, of an LSTM, and of single operators. Matrix
     products and dense convolutions take the same time with any effort.
 
     Attributes:
-        options: of the compiler.
+        options: the compiler options.
         compiling: seconds to compile an equation.
-        looping: seconds of a floating-point operation of a convolution that XLA computes in plain loops.
-        elements: seconds of a number that an equation gives.
-        transcendental: seconds of one that is an exponential function or the like.
+        looping: seconds per floating-point operation of a convolution that XLA computes in plain loops.
+        elements: seconds per number in an equation's result.
+        transcendental: the same for exponential functions and similar ones.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Effort:
     transcendental: float = 3e-9
 
     def seconds(self, work: Work) -> float:
-        """How long it takes to compile a program and to run it once, products and dense convolutions aside."""
+        """Return the seconds to compile a program and to run it once, without products and dense convolutions."""
         return (
             self.compiling * work.equations
             + self.looping * work.looped
@@ -43,7 +43,7 @@ class Effort:
 
 USUAL = Effort()
 LITTLE = Effort(
-    # XLA's older way to write fused loops: without optimisation it compiles in half of the other's time.
+    # XLA's older emitter of fused loops: without optimisation it compiles in half the time of the newer one.
     {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0},
     compiling=1e-3,
     looping=1 / 0.17e9,
@@ -51,19 +51,19 @@ LITTLE = Effort(
     transcendental=15e-9,
 )
 _SURELY = 0.8
-"""What little effort may be estimated to take of the usual one's time to be chosen."""
+"""A lower effort is chosen if its estimated time is at most this share of the usual effort's."""
 
 
 @dataclass
 class Work:
-    """What a program does.
+    """The work of a program.
 
     Attributes:
-        equations: how many there are to compile; a loop's once.
-        looped: floating-point operations of convolutions that XLA has no routine for: the gradient of a strided one by
-            its input, with all the zeros between the numbers; grouped ones, each group with all others.
-        elements: numbers that its equations give.
-        transcendental: of these, exponential functions and the like.
+        equations: the number of equations to compile; those of a loop count once.
+        looped: floating-point operations of convolutions that XLA has no routine for: input gradients of strided ones,
+            with the zeros between the numbers, and grouped ones, computed for all pairs of groups.
+        elements: numbers in the results of its equations.
+        transcendental: how many of these are exponential functions and similar ones.
     """
 
     equations: int = 0
@@ -73,10 +73,10 @@ class Work:
 
 
 def work_of(jaxpr: Any) -> Work:
-    """What a traced program does.
+    """Return the work of a traced program.
 
     Args:
-        jaxpr: of it.
+        jaxpr: the program.
     """
     work = Work()
     for equation, times in _equations(jaxpr, 1):
@@ -115,7 +115,7 @@ _TRANSCENDENTAL = frozenset(
 
 
 def _equations(jaxpr: Any, times: float) -> Iterator[tuple[Any, float]]:
-    """Each equation that has none within, and how often it is run; of a loop of unknown length, once."""
+    """Yield each innermost equation, and how often it runs; in a loop of unknown length, once."""
     for equation in jaxpr.eqns:
         nested = [getattr(each, "jaxpr", each) for value in equation.params.values() for each in _each(value)]
         nested = [inner for inner in nested if hasattr(inner, "eqns")]
@@ -131,7 +131,7 @@ def _each(value: Any) -> tuple[Any, ...]:
 
 
 def _looped(equation: Any) -> float:
-    """The floating-point operations of a convolution, if it is computed in plain loops."""
+    """Return the floating-point operations of a convolution that is computed in plain loops; 0 for others."""
     groups = equation.params["feature_group_count"] * equation.params["batch_group_count"]
     if groups == 1 and prod(equation.params["lhs_dilation"]) == 1:
         return 0
@@ -141,35 +141,35 @@ def _looped(equation: Any) -> float:
 
 
 def effort_for(work: Work) -> Effort:
-    """The effort with which compiling a program and running it once take the least time together."""
+    """Return the effort that takes the least time to compile a program and run it once."""
     return LITTLE if LITTLE.seconds(work) < _SURELY * USUAL.seconds(work) else USUAL
 
 
 def run_once(function: Callable[..., Any], *args: Any) -> Any:
-    """Compile a function, run it on arrays, and forget it.
+    """Compile a function, run it on arrays, and discard it.
 
     Args:
-        function: pure.
+        function: a pure function.
         args: trees of arrays.
     """
     import jax
 
     traced = jax.jit(function).trace(*args)
     lowered = traced.lower()
-    if _is_told():
+    if _is_configured():
         return lowered.compile()(*args)
     try:
         compiled = lowered.compile(dict(effort_for(work_of(traced.jaxpr.jaxpr)).options))
     except jax.errors.JaxRuntimeError as error:
         if "compile option" not in str(error):
             raise
-        # Another version of XLA has no such option.
+        # Other versions of XLA may lack this option.
         compiled = lowered.compile()
     return compiled(*args)
 
 
-def _is_told() -> bool:
-    """Whether the user, or the tests, say how hard XLA tries."""
+def _is_configured() -> bool:
+    """Whether the user, or the tests, have set XLA's options."""
     import jax
 
     flags = os.environ.get("XLA_FLAGS", "")

@@ -1,4 +1,4 @@
-"""Copies of torch modules, with all that they compute with, so that the user's own stay as they are."""
+"""Copy torch modules with everything they compute with, so that the user's modules stay unchanged."""
 
 from __future__ import annotations
 
@@ -19,54 +19,54 @@ from port.parity.sides.reachable import reached, registered
 _AS_THEY_ARE = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), types.ModuleType)
 _CACHED = type(functools.lru_cache(len))
 PART_OF_ANOTHER = "_is_part_of_another"
-"""An attribute of a tensor's copy: the original lies in the memory of a parameter or a buffer."""
+"""Attribute of a tensor's copy: the original shares the memory of a parameter or a buffer."""
 _CLASS_STATEMENT = 1 << 9
-"""Of a type's flags: it was made by a class statement, and its instances are what their attributes are."""
+"""Type flag: the type was made by a class statement, so its instances are determined by their attributes."""
 
 
 Change = Callable[[torch.Tensor], torch.Tensor]
 
 
 def copied(module: Any, change: Change | None = None) -> Any:
-    """A copy of a torch module that computes with nothing of the original's.
+    """Return a copy of a torch module that shares no tensor or module with the original.
 
-    ``copy.deepcopy`` takes functions for constants: a lambda that calls a layer still calls the original's in the
-    copy. Here functions are copied with their closures and their defaults, as are bound methods, partial functions
-    and weak references. A module is copied by its attributes, whatever ``__deepcopy__`` or ``__getstate__`` it has.
-    What cannot be copied, as a Python module, a lock, an open file or a generator, is shared.
+    ``copy.deepcopy`` treats functions as constants: in the copy, a lambda that calls a layer still calls the original
+    layer. Here functions are copied with their closures and defaults, as are bound methods, partial functions and weak
+    references. A module is copied by its attributes, whatever its ``__deepcopy__`` or ``__getstate__`` does. Objects
+    that cannot be copied, such as Python modules, locks, open files and generators, are shared.
 
-    Tensors that an earlier run computed and that the module kept, as the last attention weights, or as a weight that
-    ``torch.nn.utils.weight_norm`` computes, are detached in the copy: torch copies no tensor that has a history.
-    Nor are gradients copied.
+    Tensors with a history that an earlier run left in the module, such as the last attention weights or a weight that
+    ``torch.nn.utils.weight_norm`` computes, are detached in the copy, since torch copies only leaf tensors. Gradients
+    are not copied.
 
     Args:
-        module: stays as it is.
-        change: what every tensor is put through, wherever it hides, as a cast to float64: its result is the copy's.
+        module: the module; it is not changed.
+        change: a function applied to every tensor, such as a cast to float64; the copy holds its result.
 
     Raises:
-        UsageError: something that cannot be copied holds a tensor or a module; says what and where.
+        UsageError: an object that holds a tensor or a module cannot be copied; names the object and its path.
     """
     return copied_with_memo(module, change)[0]
 
 
 def copied_with_memo(module: Any, change: Change | None = None) -> tuple[Any, dict[int, Any]]:
-    """The same, and which copy each thing has: by its ``id``."""
+    """Like `copied`, and return the copy of each object by its ``id``."""
     copying = _Copying(change)
     made = copying.of(module)
     copying.check(module)
     copying.mark_parts_of_others(module)
     if copying.behind_weak_references:
-        # They live as long as the copy does: in the original, something else holds them.
+        # They must live as long as the copy: in the original, something else holds them.
         vars(made)["_behind_weak_references"] = copying.behind_weak_references
     return made, copying.memo
 
 
 class _Copying:
-    """One copying: each thing once.
+    """One copying operation, in which each object is copied once.
 
     Attributes:
-        memo: ``id`` of a thing → its copy, as ``__deepcopy__`` takes it.
-        shared: what could not be copied, each with the reason.
+        memo: ``id`` of an object → its copy, in the form ``__deepcopy__`` takes.
+        shared: the objects that could not be copied, each with the error.
     """
 
     def __init__(self, change: Change | None = None) -> None:
@@ -74,24 +74,24 @@ class _Copying:
         self.memo: dict[int, Any] = {}
         self.shared: dict[int, tuple[Any, Exception]] = {}
         self.behind_weak_references: list[Any] = []
-        self._alive: list[Any] = []  # an id is a thing's own only while it lives
+        self._alive: list[Any] = []  # an id is unique only while its object lives
 
     def of(self, thing: Any) -> Any:
-        """The copy of a thing."""
+        """Return the copy of an object."""
         if type(thing) in _AS_THEY_ARE or isinstance(thing, type | types.ModuleType):
             return thing
         if id(thing) not in self.memo:
             self._alive.append(thing)
             made = self._made(thing)
-            # What was reached again from within has been told which it is.
+            # A cycle may have registered the copy already.
             self.memo.setdefault(id(thing), made)
         return self.memo[id(thing)]
 
     def check(self, root: Any) -> None:
-        """See that nothing that is shared holds what computes.
+        """Check that no shared object holds tensors or modules.
 
         Raises:
-            UsageError: something does.
+            UsageError: an object does.
         """
         for thing, error in self.shared.values():
             held = next(
@@ -106,7 +106,7 @@ class _Copying:
                 )
 
     def mark_parts_of_others(self, root: Any) -> None:
-        """Mark the copies of tensors that lie in the memory of a parameter or a buffer: theirs is their own."""
+        """Mark the copies of tensors that share the memory of a parameter or a buffer."""
         known = registered(root)
         tensors = [thing for thing in self._alive if isinstance(thing, torch.Tensor)]
         memories = {_memory(tensor) for tensor in tensors if id(tensor) in known} - {0}
@@ -146,11 +146,11 @@ class _Copying:
         return made
 
     def _changed(self, tensor: torch.Tensor, change: Change) -> torch.Tensor:
-        """A copy of a tensor with other numbers; those that it has are not copied beforehand."""
+        """Return a changed copy of a tensor, without cloning it before the change."""
         with torch.no_grad():
             numbers = change(tensor).detach()
         if type(numbers) is type(tensor.data) and _memory(numbers) == _memory(tensor):
-            numbers = numbers.clone()  # the change left it as it was
+            numbers = numbers.clone()  # the change returned the tensor itself
         requires_grad = tensor.is_leaf and tensor.requires_grad
         if isinstance(tensor, torch.nn.Parameter):
             made: torch.Tensor = torch.nn.Parameter(numbers, requires_grad)
@@ -180,7 +180,7 @@ class _Copying:
         made = types.FunctionType(function.__code__, function.__globals__, function.__name__, None, cells or None)
         self.memo[id(function)] = made
         for cell, before in zip(cells, function.__closure__ or (), strict=True):
-            # Two functions may share one cell; what is written into it by one, the other reads.
+            # Two functions may share one cell; what one of them writes into it, the other reads.
             if (contents := contents_of(before)) is not _EMPTY:
                 cell.cell_contents = self.of(contents)
         made.__defaults__, made.__kwdefaults__ = self.of(function.__defaults__), self.of(function.__kwdefaults__)
@@ -199,15 +199,15 @@ class _Copying:
         return weakref.ref(made)
 
     def _object(self, thing: Any) -> Any:
-        ways = [self._by_itself, self._reduced, self._by_attributes]
+        ways = [self._by_deepcopy, self._reduced, self._by_attributes]
         if isinstance(thing, torch.nn.Module) and not isinstance(thing, torch.jit.ScriptModule):
             ways = [self._by_attributes, self._reduced]
         for way in ways:
             known = len(self._alive)
             try:
                 return way(thing)
-            except Exception as error:  # whatever a user's code raises
-                # Its frames hold the copy: it would live until the next collection of garbage.
+            except Exception as error:  # the user's code may raise anything
+                # Its frames hold the copy, which would live until the next garbage collection.
                 why = error.with_traceback(None)
                 for begun in (thing, *self._alive[known:]):
                     if not isinstance(begun, torch.Tensor):
@@ -215,14 +215,14 @@ class _Copying:
         self.shared[id(thing)] = thing, why
         return thing
 
-    def _by_itself(self, thing: Any) -> Any:
+    def _by_deepcopy(self, thing: Any) -> Any:
         made = thing.__deepcopy__(self.memo)
         if made is thing and any(isinstance(held, torch.Tensor) for _, held in reached(thing)):
-            raise TypeError(f"{type(thing).__qualname__}.__deepcopy__ gives the object itself")
+            raise TypeError(f"{type(thing).__qualname__}.__deepcopy__ returns the object itself")
         return made
 
     def _reduced(self, thing: Any) -> Any:
-        """By what pickle and ``copy`` are told."""
+        """Copy by the reduce protocol of pickle and ``copy``."""
         reduce = copyreg.dispatch_table.get(type(thing))
         told: Any = thing.__reduce_ex__(4) if reduce is None else reduce(thing)
         if isinstance(told, str):
@@ -251,10 +251,10 @@ class _Copying:
 
 
 def _memory(tensor: torch.Tensor) -> int:
-    """Where a tensor's memory begins; 0 for what has none of its own."""
+    """Return the address of a tensor's memory; 0 if it has none."""
     try:
         return tensor.untyped_storage().data_ptr()
-    except (NotImplementedError, RuntimeError, ValueError):  # sparse, a wrapper of others, a lazy layer's
+    except (NotImplementedError, RuntimeError, ValueError):  # a sparse tensor, a wrapper subclass, or a lazy layer's
         return 0
 
 
@@ -267,7 +267,7 @@ def _fill(made: Any, state: Any) -> None:
 
 
 def _is_constant(function: types.FunctionType, seen: set[int]) -> bool:
-    """Whether a copy of a function would do just the same: it is its module's own, or holds nothing that changes."""
+    """Whether a copy of a function would behave the same: it is defined at module level, or holds nothing mutable."""
     found: Any = sys.modules.get(function.__module__)
     for name in function.__qualname__.split("."):
         found = getattr(found, name, None)
@@ -288,7 +288,7 @@ _EMPTY = object()
 
 
 def contents_of(cell: Any) -> Any:
-    """What a closure's cell holds."""
+    """Return the contents of a closure's cell."""
     try:
         return cell.cell_contents
     except ValueError:

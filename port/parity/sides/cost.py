@@ -1,4 +1,4 @@
-"""What comparing a module costs, in memory and in time: estimated from its operators before anything runs."""
+"""Estimate the memory and time of comparing a module from its operators, before anything runs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class Cost:
-    """What one forward pass of a module holds and does; nothing of it where that cannot be told.
+    """What one forward pass of a module stores and computes; all zero if it is unknown.
 
     Attributes:
-        held: bytes of its parameters and buffers.
-        results: bytes of what its operators give, views aside.
-        operators: how many there are to compile; those of a recurrent layer once, as JAX compiles a loop once.
+        held: bytes of the parameters and buffers.
+        results: bytes of the operators' results, without views.
+        operators: number of operators to compile; those of a recurrent layer count once, as JAX compiles a loop once.
         products: floating-point operations of matrix products.
-        convolutions: those of dense convolutions.
-        grouped: those of grouped ones, depthwise among them.
-        looped: those that the gradients of strided and grouped convolutions take, which XLA computes in plain loops,
-            each group with all others.
+        convolutions: floating-point operations of dense convolutions.
+        grouped: those of grouped convolutions, depthwise ones included.
+        looped: those of the gradients of strided and grouped convolutions, which XLA computes in plain loops for all
+            pairs of groups.
     """
 
     held: float = 0
@@ -38,18 +38,18 @@ class Cost:
     looped: float = 0
 
     def scaled(self, times: float) -> Cost:
-        """The cost of inputs so many times as large: of what grows with them, as much more."""
+        """Return the cost for inputs so many times as large: the parts that depend on the inputs are scaled."""
         kept = {"held", "operators"}
         sums = {each.name: getattr(self, each.name) for each in fields(self)}
         return Cost(**{name: sum if name in kept else times * sum for name, sum in sums.items()})
 
 
 def cost_of(module: torch.nn.Module, given: Any) -> Cost:
-    """What a forward pass costs. The module runs on tensors without numbers, and what its operators do is added.
+    """Estimate the cost of a forward pass. The module runs on fake tensors, and the work of its operators is added up.
 
     Args:
         module: the original, in the precision of the comparison.
-        given: (args, kwargs).
+        given: the inputs, (args, kwargs).
     """
     from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
     from torch.utils import _pytree as pytree
@@ -58,13 +58,13 @@ def cost_of(module: torch.nn.Module, given: Any) -> Cost:
     try:
         cost.held = sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
         fake = FakeTensorMode(allow_non_fake_inputs=True)
-        # A copy: what the module keeps of a run, as its last attention weights, would have no numbers either.
+        # A copy: what the module stores during a run, such as its last attention weights, would be fake tensors too.
         with FakeCopyMode(fake):
             without_numbers = copied(module).eval()
         with fake, _loops_counted_once(without_numbers, cost), _counting(cost):
             args, kwargs = pytree.tree_map(lambda leaf: _faked(fake, leaf), given)
             without_numbers(*args, **kwargs)
-    except Exception:  # it looks at its numbers, or holds sparse ones
+    except Exception:  # it reads its values, or holds sparse tensors
         return Cost()
     return cost
 
@@ -76,12 +76,12 @@ def _faked(fake: Any, leaf: Any) -> Any:
 
 
 _OPERATORS_OF_A_STEP = 20
-"""How many operators JAX compiles for one direction of one recurrent layer."""
+"""Number of operators that JAX compiles for one direction of a recurrent layer."""
 
 
 @contextmanager
 def _loops_counted_once(module: torch.nn.Module, cost: Cost) -> Iterator[None]:
-    """Within it, a recurrent layer adds the operators of one step, however long its input is."""
+    """Count the operators of one step only, for recurrent layers called in this context."""
     from torch import nn
 
     before: list[float] = []
@@ -104,7 +104,7 @@ def _loops_counted_once(module: torch.nn.Module, cost: Cost) -> Iterator[None]:
 
 
 def _counting(cost: Cost) -> Any:
-    """Within it, what each operator does is added to a cost."""
+    """Add the work of each operator that runs in this context to a cost."""
     import torch
     from torch.utils import _pytree as pytree
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -128,7 +128,7 @@ def _counting(cost: Cost) -> Any:
 
 
 def _work(cost: Cost, operator: Any, args: Any, flops: float) -> None:
-    """Add an operator's floating-point operations where they belong."""
+    """Add an operator's floating-point operations to the right field."""
     if operator._schema.name != "aten::convolution":
         cost.products += flops
         return

@@ -1,4 +1,4 @@
-"""What is pulled back through the outputs of both sides."""
+"""Cotangents that are pulled back through the outputs of both sides."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from port.parity.sides.calls import Arrays, is_inexact
 
 
 class RandomCotangents:
-    """Random cotangents, nowhere zero: of magnitudes from 0.5 to 1.5, the same for every run."""
+    """Random nonzero cotangents, with magnitudes from 0.5 to 1.5, equal for every run."""
 
     def __init__(self, seed: int = 0) -> None:
         self.drawn: Arrays = {}
         self._generator = np.random.default_rng(seed)
 
     def __call__(self, outputs: Arrays) -> Arrays:
-        """One for each floating output, drawn when it is first seen."""
+        """Return a cotangent for each floating output; each is drawn once."""
         for name, array in outputs.items():
             if is_inexact(array) and (name not in self.drawn or self.drawn[name].shape != array.shape):
                 self.drawn[name] = self._of(array.shape)

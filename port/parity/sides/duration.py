@@ -1,4 +1,4 @@
-"""How long a comparison takes: estimated before it runs, from what its operators cost."""
+"""Estimate how long a comparison takes, from the cost of its operators."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from port.judging.limits import LONG
 from port.parity.sides.cost import Cost
 
 _COMPILED, _RUN_ONE_BY_ONE = 0.025, 0.15
-"""Seconds of a processor that both passes take an operator of the original's: traced and compiled whole, as a proof
-does; and run one by one in both modes, as `port.check` does. Measured with jaxlib 0.10.2 on an AMD EPYC (Zen 3)."""
+"""Processor seconds that both passes take per operator of the original: traced and compiled as a whole, as in a proof;
+and run one by one in both modes, as in `port.check`. Measured with jaxlib 0.10.2 on an AMD EPYC (Zen 3)."""
 _FORWARD_ALONE = 0.4
-"""How much of the operators of both passes is in the forward pass."""
+"""The forward pass's share of the operators of both passes."""
 _PRODUCTS, _CONVOLUTIONS, _GROUPED, _LOOPED, _RESULTS = 20e9, 10e9, 0.15e9, 1e9, 1e9
-"""Floating-point operations a second of matrix products, of dense and of grouped convolutions and of the gradients of
-strided ones, and bytes of results a second; both sides run, so it is half of what one of them does."""
+"""Floating-point operations per second of matrix products, of dense and of grouped convolutions and of the gradients
+of strided ones, and bytes of results per second. Both sides run, so these are half of one side's rates."""
 
 
 def seconds_compiled(cost: Cost, *, gradients: bool) -> float:
-    """How long one pass of both sides takes where the other side is compiled.
+    """Return the seconds that one pass of both sides takes if the other side is compiled.
 
     Args:
-        cost: of the original's forward pass.
+        cost: the cost of the original's forward pass.
         gradients: whether there is a backward pass.
     """
     return _COMPILED * cost.operators * (1 if gradients else _FORWARD_ALONE) + _running(cost, gradients=gradients)
 
 
 def seconds_one_by_one(cost: Cost, *, steps: int, gradients: bool, parts: int = 1) -> float:
-    """How long `port.check` takes; arguments as of `seconds_compiled`.
+    """Return the seconds that `port.check` takes.
 
     Args:
-        cost: of the original's forward pass.
+        cost: the cost of the original's forward pass.
         steps: forward passes in training before buffers are compared.
         gradients: whether there is a backward pass.
-        parts: in how many parts the gradients of the parameters are taken.
+        parts: number of parts in which the parameters' gradients are taken.
     """
     started = _RUN_ONE_BY_ONE * cost.operators * (1 if gradients else _FORWARD_ALONE)
     return parts * (started + 2 * _running(cost, gradients=gradients)) + steps * _running(cost, gradients=False)
@@ -50,7 +50,7 @@ def _running(cost: Cost, *, gradients: bool) -> float:
 
 
 def time_limit_of(seconds: float) -> float:
-    """A time limit that is one.
+    """Validate a time limit.
 
     Raises:
         UsageError: it is not above 0.
@@ -61,7 +61,7 @@ def time_limit_of(seconds: float) -> float:
 
 
 def sizes_limit_of(seconds: float) -> float:
-    """A time limit of what may be left out: 0 is one too.
+    """Validate a time limit of something optional: it may be 0.
 
     Raises:
         UsageError: it is below 0.
@@ -72,7 +72,7 @@ def sizes_limit_of(seconds: float) -> float:
 
 
 def duration(seconds: float) -> str:
-    """``40 seconds``, ``4 minutes``, ``2 hours``; rounded."""
+    """Format seconds, rounded: ``40 seconds``, ``4 minutes``, ``2 hours``."""
     count, unit = next(
         ((seconds / size, unit) for size, unit in ((3600, "hour"), (60, "minute")) if seconds >= 1.5 * size),
         (seconds, "second"),
@@ -82,12 +82,12 @@ def duration(seconds: float) -> str:
 
 
 def announcement(seconds: float) -> str:
-    """What to say before a comparison that takes long; empty for one that does not."""
+    """Return what to print before a long comparison; empty for a short one."""
     return f"comparing takes about {duration(seconds)}" if seconds >= LONG else ""
 
 
 def overtime(seconds: float, limit: float) -> str:
-    """How long a comparison would take and how long it may, in words; empty where it may."""
+    """Return a sentence with the estimated time and the limit if the estimate exceeds it; else the empty string."""
     if seconds <= limit:
         return ""
     return f"it would take about {duration(seconds)}, and the time limit is {duration(limit)}"

@@ -1,4 +1,4 @@
-"""How much of a comparison is run: all of it, a smaller batch, gradients in parts or none, or nothing."""
+"""Decide how much of a comparison to run: all of it, a smaller batch, gradients in parts or none, or nothing."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from port.parity.sides.smaller_batch import batch_size, largest_batch
 
 @dataclass(frozen=True)
 class Extent:
-    """What of a comparison fits into memory and time.
+    """The part of a comparison that fits into memory and time.
 
     Attributes:
-        inputs: that both sides are given; a smaller batch of those that were meant, where all do not fit.
-        seconds: that it takes, as estimated.
-        parts: in how many parts gradients are taken; 1 where all are taken at once.
-        why_parts: why they are.
+        inputs: the inputs of both sides; a smaller batch if the whole one does not fit.
+        seconds: the estimated time.
+        parts: number of parts in which gradients are taken; 1 for all at once.
+        why_parts: why there are several parts.
         without_gradients: why gradients are left out; empty if they are not.
-        refused: why nothing is run; empty if something is.
-        remarks: what a report says of it.
+        refused: why nothing runs; empty if something does.
+        remarks: remarks for the report.
     """
 
     inputs: Inputs
@@ -36,17 +36,17 @@ class Extent:
     remarks: tuple[str, ...] = ()
 
     def said_of_parts(self, parts: int) -> str:
-        """That gradients were compared in parts, and why.
+        """Say that gradients were compared in parts, and why.
 
         Args:
-            parts: how many there were: a model with few parameters has fewer than were planned.
+            parts: the actual number of parts: a model with few parameters has fewer than planned.
         """
         return f"{said_of(parts)}: {self.why_parts}"
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What a comparison may take.
+    """The limits of a comparison.
 
     Attributes:
         steps: forward passes in training before buffers are compared.
@@ -57,13 +57,12 @@ class Budget:
     time_limit: float
 
     def extent(self, inputs: Inputs, cost_of: Callable[[Inputs], Cost], *, may_shrink: bool) -> Extent:
-        """As much of a comparison as fits: all of it, else a smaller batch, else gradients in parts, else none.
+        """Return as much of a comparison as fits: all of it, else a smaller batch, else gradients in parts, else none.
 
         Args:
-            inputs: torch's.
-            cost_of: what a forward pass of torch's side costs.
-            may_shrink: whether the batch may be another; what a loss or Flax's own inputs have to do with it, nobody
-                knows here.
+            inputs: torch's inputs.
+            cost_of: returns the cost of torch's forward pass.
+            may_shrink: whether the batch may change; a loss or separate Flax inputs may depend on it.
         """
         remarks: tuple[str, ...] = ()
         cost = cost_of(inputs)
@@ -83,22 +82,22 @@ class Budget:
         return Extent(inputs, self._seconds(cost, gradients=False), without_gradients=why, refused=refused)
 
     def beyond(self, cost: Cost, *, gradients: bool, parts: int = 1) -> str:
-        """Why a comparison is not run, and what to do; empty if it is.
+        """Return why a comparison does not run, and what to do; empty if it runs.
 
         Args:
-            cost: of a forward pass of torch's side.
+            cost: the cost of torch's forward pass.
             gradients: whether there are backward passes.
-            parts: in how many parts the gradients of the parameters are taken.
+            parts: number of parts in which the parameters' gradients are taken.
         """
         if why := unfit(cost, gradients=gradients, parts=parts):
             return why
         long = overtime(self._seconds(cost, gradients=gradients, parts=parts), self.time_limit)
         of = "with gradients " if gradients else ""
-        what = f"give {SMALLER}, check a part alone, or give a longer --time-limit"
+        what = f"use {SMALLER}, check a part alone, or set a longer --time-limit"
         return f"the comparison {of}was left out ({long}): {what}" if long else ""
 
     def _excess(self, cost: Cost) -> str:
-        """What a comparison with gradients would take, and what there is."""
+        """Say what a comparison with gradients would take, and what is available."""
         if unfit(cost, gradients=True):
             return shortage(cost, gradients=True)
         return overtime(self._seconds(cost), self.time_limit)

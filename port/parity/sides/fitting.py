@@ -1,30 +1,30 @@
-"""Whether a comparison fits into memory: estimated before it runs, and seen where it does not."""
+"""Check whether a comparison fits into memory: estimate it before the run, and recognise errors during it."""
 
 from __future__ import annotations
 
 from port.parity.sides.cost import Cost
 
 _COPIES, _COPIES_WITH_GRADIENTS = 4, 6
-"""How many times the parameters are in memory at most: torch's copy that runs, JAX's, numpy's between the two; with
-gradients, each side's and numpy's of both."""
+"""The most copies of the parameters in memory: torch's running copy, JAX's, numpy's between the two; with gradients,
+also each side's gradients and numpy's of both."""
 _ACTIVATIONS, _ACTIVATIONS_WITH_GRADIENTS = 1, 2
-"""The same of all results of operators: each side keeps some of them for its backward pass. Measured at 224 pixels and
+"""The same for all results of operators, of which each side keeps some for its backward pass. Measured at 224 pixels,
 batch 2: resnet18 took 1.1 GB (0.7 estimated), vit_b_32 3.8 (4.7), swin_t 2.8 (3.8)."""
 _BEYOND = 1.2
-"""How many times the free memory an estimate may be: it is up to 1.6 times too large, and what then does not fit raises
-an error that is understood."""
+"""How far an estimate may exceed the free memory: it is up to 1.6 times too large, and a comparison that does not fit
+after all raises an error that `did_not_fit` recognises."""
 SMALLER = "a smaller batch, smaller images or a shorter sequence"
-"""What helps where a comparison does not fit."""
+"""What to use if a comparison does not fit."""
 _SIGNS = ("RESOURCE_EXHAUSTED", "Out of memory", "can't allocate memory", "not enough memory")
 
 
 def bytes_needed(cost: Cost, *, gradients: bool, parts: int = 1) -> float:
-    """How much memory both sides take beside the module itself, estimated.
+    """Estimate how much memory both sides need in addition to the module itself.
 
     Args:
-        cost: of the original's forward pass, in the precision of the comparison.
+        cost: the cost of the original's forward pass, in the precision of the comparison.
         gradients: whether there is a backward pass.
-        parts: in how many parts the gradients of the parameters are taken.
+        parts: number of parts in which the parameters' gradients are taken.
     """
     if not gradients:
         return _COPIES * cost.held + _ACTIVATIONS * cost.results
@@ -33,7 +33,7 @@ def bytes_needed(cost: Cost, *, gradients: bool, parts: int = 1) -> float:
 
 
 def bytes_free() -> int:
-    """How much memory this process may still take."""
+    """Return how much more memory this process can use, in bytes."""
     import psutil
 
     free = psutil.virtual_memory().available
@@ -46,34 +46,34 @@ def bytes_free() -> int:
 
 
 def fits(cost: Cost, *, gradients: bool, parts: int = 1) -> bool:
-    """Whether both sides run in the memory that is free; arguments as of `bytes_needed`."""
+    """Whether both sides fit into the free memory; arguments as for `bytes_needed`."""
     return bytes_needed(cost, gradients=gradients, parts=parts) <= _BEYOND * bytes_free()
 
 
 def did_not_fit(error: BaseException) -> bool:
-    """Whether memory ran out, Python's, torch's or XLA's; also where another error was raised from that."""
+    """Whether Python, torch or XLA ran out of memory, also as the cause of another error."""
     if isinstance(error, MemoryError) or any(sign in str(error) for sign in _SIGNS):
         return True
     return error.__cause__ is not None and did_not_fit(error.__cause__)
 
 
 def gigabytes(count: float) -> str:
-    """``3.2 GB``."""
+    """Format bytes: ``3.2 GB``."""
     return f"{count / 1e9:.1f} GB"
 
 
 def shortage(cost: Cost, *, gradients: bool) -> str:
-    """How much both sides need and how much is free, in words; arguments as of `bytes_needed`."""
+    """Say how much memory both sides need and how much is free; arguments as for `bytes_needed`."""
     needed = gigabytes(bytes_needed(cost, gradients=gradients))
     return f"about {needed} are needed, and {gigabytes(bytes_free())} are free"
 
 
 def unfit(cost: Cost, *, gradients: bool, parts: int = 1) -> str:
-    """Why both sides do not run in the memory that is free, and what to do; empty if they do.
+    """Return why both sides do not fit into the free memory, and what to do; empty if they fit.
 
-    Arguments as of `bytes_needed`.
+    Arguments as for `bytes_needed`.
     """
     if fits(cost, gradients=gradients, parts=parts):
         return ""
     of, how_much = "with gradients " if gradients else "", shortage(cost, gradients=gradients)
-    return f"the comparison {of}does not fit into memory ({how_much}): give {SMALLER}, or check a part alone"
+    return f"the comparison {of}does not fit into memory ({how_much}): use {SMALLER}, or check a part alone"

@@ -1,4 +1,4 @@
-"""One forward and backward pass of a function of arrays, as JAX differentiates it, in torch's terms."""
+"""One forward and backward pass of a function of arrays in JAX, with torch's conventions for gradients."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from port.parity.sides.calls import Arrays
 from port.parity.sides.compiling import run_once
 
 Forward = Callable[..., tuple[dict[str, jax.Array], Any]]
-"""Trees of arrays → outputs by name, and whatever else there is to keep of the pass."""
+"""Trees of arrays → outputs by name, and anything else to keep from the pass."""
 
 
 @dataclass(frozen=True)
 class Pulled:
-    """What a pass gave.
+    """The result of a pass.
 
     Attributes:
-        outputs: by name.
-        kept: the second thing that the function gives.
-        gradients: by each argument, in its structure.
+        outputs: the outputs by name.
+        kept: the function's second result.
+        gradients: the gradient of each argument, in its structure.
     """
 
     outputs: Arrays
@@ -42,18 +42,18 @@ def flax_pass(
 ) -> Pulled:
     """Run a function forward, and pull cotangents back through its outputs.
 
-    Of complex numbers torch's gradient is ∂L/∂re + i ∂L/∂im, and JAX's its conjugate: cotangents go in, and gradients
-    come out, conjugated.
+    For complex numbers, torch's gradient is ∂L/∂re + i ∂L/∂im, and JAX's is its conjugate: cotangents and gradients are
+    conjugated on the way in and out.
 
     Args:
-        forward: pure.
-        cotangents: by the outputs' names, as torch has them; an output that is not among them has none.
-        arguments: trees of floating arrays: what gradients are taken of.
-        constants: what the function takes after them.
-        jit: compile it; else operation by operation.
+        forward: a pure function.
+        cotangents: cotangents by output name, in torch's convention; an output without one gets zeros.
+        arguments: trees of floating arrays, which gradients are taken with respect to.
+        constants: further arguments of the function.
+        jit: compile the function; otherwise run it operation by operation.
 
     Raises:
-        OtherShape: an output has not its cotangent's shape.
+        OtherShape: an output's shape differs from its cotangent's.
     """
 
     def run(arguments: Any, constants: Any, wanted: Any) -> tuple[dict[str, jax.Array], Any, tuple[Any, ...]]:
@@ -68,10 +68,10 @@ def flax_pass(
 
 
 class OtherShape(UsageError):
-    """An output of one side has not the shape of the other's."""
+    """An output's shape differs from the other side's."""
 
     def __init__(self, name: str, ours: tuple[int, ...], theirs: tuple[int, ...]) -> None:
-        super().__init__(f"{name or 'the output'} has shape {ours}, and the original's has {theirs}")
+        super().__init__(f"{name or 'the output'} has shape {ours}, but the original's has {theirs}")
 
 
 def _cotangent(name: str, output: jax.Array, cotangents: Mapping[str, jax.Array]) -> Any:

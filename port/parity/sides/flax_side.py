@@ -1,4 +1,4 @@
-"""Flax's side: what nnx and Linen models have in common, from an input to every gradient."""
+"""Flax's side: what nnx and Linen models have in common, from inputs to gradients."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ Variables = dict[str, Any]
 
 
 class FlaxSide(ABC):
-    """A Flax model's copy in one precision, on the CPU, without any randomness.
+    """A copy of a Flax model in one precision, on the CPU, without randomness.
 
     Attributes:
         guide: its layers and variables.
-        weights: its variables by path, in the dtypes that they have.
+        weights: its variables by path, in their own dtypes.
         variables: the same, floating ones in the precision of the comparison.
-        silenced: where dropout was active in training mode; it is off in the copy.
-        keywords: what the model is called with beside the inputs, in evaluation and in training.
-        tells_frozen: whether its variables are of a kind of their own where they are frozen.
+        silenced: layers with active dropout in training mode; it is off in the copy.
+        keywords: additional keywords of the model's call, in evaluation and in training.
+        tells_frozen: whether frozen variables have their own variable type.
     """
 
     tells_frozen = False
@@ -45,11 +45,11 @@ class FlaxSide(ABC):
 
     @abstractmethod
     def call(self, variables: Variables, inputs: Inputs, *, training: bool, tap: Tap) -> tuple[Any, Variables]:
-        """The model's output, and its variables afterwards."""
+        """Return the model's output, and its variables afterwards."""
 
     @abstractmethod
     def call_layer(self, call: RecordedCall, variables: Variables, inputs: Inputs, *, training: bool) -> Any:
-        """The output of one layer alone."""
+        """Return the output of one layer alone."""
 
     def run(
         self,
@@ -60,12 +60,12 @@ class FlaxSide(ABC):
         loss: Any = None,
         part: Collection[str] | None = None,
     ) -> Run:
-        """A forward pass, and a backward one where there are cotangents.
+        """Run a forward pass, and a backward pass if cotangents are passed.
 
-        Gradients are taken of a part of the parameters, by path; by default of all.
+        Gradients are taken of some parameters, selected by path; by default of all.
 
         Raises:
-            UsageError: the model does not take the inputs; with its own message.
+            UsageError: the model does not take the inputs; quotes its error.
         """
         tap = Tap()
         output, _ = self._forward(self.variables, inputs, training, tap)
@@ -90,43 +90,42 @@ class FlaxSide(ABC):
         return Run(outputs, tap.calls, gradients=gradients, input_gradients=input_gradients, cotangents=wanted)
 
     def forward(self, variables: Variables, inputs: Inputs, tap: Tap) -> Any:
-        """The model's output in evaluation, with other variables than its own; may be traced.
+        """Return the model's output in evaluation, with other variables than its own; can be traced.
 
         Raises:
-            UsageError: the model does not take the inputs; with its own message.
+            UsageError: the model does not take the inputs; quotes its error.
         """
         return self._forward(variables, inputs, False, tap)[0]
 
     def buffers_after(self, inputs: Inputs, steps: int) -> Arrays:
-        """The variables after some forward passes in training mode."""
+        """Return the variables after some forward passes in training mode."""
         variables = self.variables
         for _ in range(steps):
             _, variables = self._forward(variables, inputs, True, Tap())
         return _numpy(variables)
 
     def is_random(self, inputs: Inputs) -> bool:
-        """Whether it asks for random numbers in training mode where it is given none: it has dropout of its own, beside
-        that of its layers, which is off."""
+        """Whether it requests random numbers in training without a stream: it has dropout outside dropout layers."""
         return False
 
     def calls_with(self, variables: Variables, inputs: Inputs, *, training: bool) -> Run:
-        """A forward pass with other values for some variables."""
+        """Run a forward pass with other values for some variables."""
         tap = Tap()
         output, _ = self._forward({**self.variables, **variables}, inputs, training, tap)
         return Run(numpy_leaves(output), tap.calls)
 
     def traced(self, inputs: Inputs, *, training: bool) -> tuple[Any, list[RecordedCall]]:
-        """A forward pass as jax traces it: the output, and the layers' calls."""
+        """Trace a forward pass, and return its output and the layers' calls."""
         tap = Tap()
         output, _ = self._forward(self.variables, inputs, training, tap)
         return output, tap.calls
 
     @abstractmethod
     def with_option(self, call: RecordedCall, name: str, value: Any) -> FlaxSide:
-        """The same side, one of whose layers has another value for an option when it is run alone."""
+        """Return the same side, with another value for one layer's option when that layer runs alone."""
 
     def run_layer(self, call: RecordedCall, inputs: Inputs, cotangents: Arrays, *, training: bool) -> Run:
-        """One layer alone, with other inputs and other cotangents than it had in the model's run."""
+        """Run one layer alone, with other inputs and cotangents than in the model's run."""
         own = f"{call.path}." if call.path else ""
         params = {path: value for path, value in self._floating().items() if path.startswith(own)}
 
@@ -140,35 +139,35 @@ class FlaxSide(ABC):
         return Run(pulled.outputs, gradients=gradients, input_gradients=input_gradients)
 
     def _forward(self, variables: Variables, inputs: Inputs, training: bool, tap: Tap) -> tuple[Any, Variables]:
-        # Some models ask whether they are given jax's arrays.
+        # Some models test whether their inputs are jax arrays.
         *args, kwargs = rebuilt((*inputs.args, inputs.kwargs), lambda name, leaf: jnp.asarray(leaf))
         called = Inputs(tuple(args), {**self.keywords[training], **kwargs})
         with explained(f"the Flax model does not take the inputs ({inputs.described})"):
             return self.call(variables, called, training=training, tap=tap)
 
     def narrowed(self, inputs: Inputs) -> bool:
-        """Whether something makes float32 of float64 on the way, as `jax.nn.dot_product_attention` does."""
+        """Whether the model computes in float32 on the way, as `jax.nn.dot_product_attention` does."""
         traced = jax.make_jaxpr(lambda: leaves(self._forward(self.variables, inputs, False, Tap())[0]))()
         return _narrows(traced.jaxpr)
 
     def widened(self, inputs: Inputs) -> bool:
-        """Whether float32 arrays of the model's own enter its float64, as a table of sines that it computes does."""
+        """Whether the model brings in float32 arrays, such as a table of sines that it computes."""
         traced = jax.make_jaxpr(lambda: leaves(self._forward(self.variables, inputs, False, Tap())[0]))()
         return _widens(traced.jaxpr)
 
     def narrowed_in(self, call: RecordedCall, *, training: bool) -> bool:
-        """The same of one layer, called as it was in a run; False where it cannot be called alone."""
+        """Whether one layer, called as in a run, computes in float32; False if it cannot be called alone."""
         given = Inputs(call.args, call.kwargs)
         try:
             traced = jax.make_jaxpr(
                 lambda: leaves(self.call_layer(call, self.variables, given, training=training)), return_shape=False
             )()
-        except Exception:  # as a bound scope, or a stream of random numbers, that only the whole model gives it
+        except Exception:  # it may need a scope or a stream of random numbers from the whole model
             return False
         return _narrows(traced.jaxpr)
 
     def _floating(self) -> Variables:
-        """The parameters that a gradient is taken of: frozen ones too, whose gradients tell as much."""
+        """Return the parameters to differentiate: frozen ones too, whose gradients are equally informative."""
         return {
             path: value
             for path, value in self.variables.items()
@@ -177,7 +176,7 @@ class FlaxSide(ABC):
 
 
 def _lost(output: Any, loss: Any) -> Any:
-    """The output, or the loss of it."""
+    """Return the output, or its loss."""
     if loss is None:
         return output
     with explained("the loss does not take the Flax model's output"):
@@ -189,21 +188,21 @@ _OFF_IN_TRAINING = ("deterministic", "eval", "evaluation", "inference", "use_run
 
 
 def mode_keywords(module: Any) -> tuple[dict[str, bool], dict[str, bool]]:
-    """What a model's ``__call__`` is told of the mode, by the usual names: in evaluation, in training."""
+    """Return the usual mode keywords that a model's ``__call__`` accepts: for evaluation, for training."""
     try:
         names = inspect.signature(type(module).__call__).parameters
     except (TypeError, ValueError):
         return {}, {}
 
-    def told(training: bool) -> dict[str, bool]:
+    def keywords(training: bool) -> dict[str, bool]:
         on = {name: training for name in _ON_IN_TRAINING if name in names}
         return on | {name: not training for name in _OFF_IN_TRAINING if name in names}
 
-    return told(False), told(True)
+    return keywords(False), keywords(True)
 
 
 def silence(layer: Any) -> bool:
-    """Switch a Flax layer's dropout off, by its rate; whether there was any."""
+    """Turn off a Flax layer's dropout by its rate, and return whether it was on."""
     drops = "Dropout" in type(layer).__name__ or type(layer).__name__ == "StochasticDepth"
     rates = ["dropout_rate", *(["rate"] if drops else [])]
     active = [name for name in rates if isinstance(getattr(layer, name, None), float | int) and getattr(layer, name)]
@@ -213,7 +212,7 @@ def silence(layer: Any) -> bool:
 
 
 def widen(layer: Any, precision: str) -> None:
-    """Have a layer that was told in which dtype to compute do it in another."""
+    """Change the dtype in which a layer computes, if it has a floating one."""
     # A recurrent cell makes its first state in the dtype of its parameters.
     for name in ("dtype", "param_dtype") if hasattr(layer, "initialize_carry") else ("dtype",):
         told = getattr(layer, name, None)
@@ -233,7 +232,7 @@ _NARROW = frozenset(("float32", "bfloat16", "float16"))
 
 
 def _dtypes(jaxpr: Any) -> Iterator[tuple[set[str], set[str]]]:
-    """Of each equation: the dtypes of what it is given, and of what it gives."""
+    """Yield the dtypes of each equation's operands and results."""
     for equation in jaxpr.eqns:
         nested = [getattr(value, "jaxpr", value) for value in equation.params.values()]
         nested = [inner for inner in nested if hasattr(inner, "eqns")]

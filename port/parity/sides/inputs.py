@@ -14,28 +14,28 @@ from port.parity.sides.structure import is_array, leaves, rebuilt
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a model is called with; arrays are numpy's."""
+    """The arguments of a model's call; arrays are numpy's."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
     @property
     def tree(self) -> tuple[Any, ...]:
-        """Both in one structure, so that every array has a name."""
+        """All arguments in one structure, so that every array has a name."""
         return (*self.args, self.kwargs)
 
     @property
     def described(self) -> str:
-        """Names, dtypes and shapes, for a message."""
+        """Dtypes and shapes, for a message."""
         return ", ".join(f"{array.dtype} {tuple(array.shape)}" for array in leaves(self.tree).values()) or "no array"
 
 
 def inputs_from(given: Any, dtype: Any) -> Inputs:
-    """Arguments as a person gives them: one array, a tuple of positional ones, or a dict of keywords.
+    """Convert the user's arguments: one array, a tuple of positional arguments, or a dict of keyword arguments.
 
     Args:
-        given: torch, jax or numpy arrays, and anything else that a model takes.
-        dtype: of all floating arrays.
+        given: torch, jax or numpy arrays, and any other arguments of the model.
+        dtype: the dtype of all floating arrays.
     """
 
     def converted(name: str, leaf: Any) -> np.ndarray:
@@ -52,13 +52,13 @@ def inputs_from(given: Any, dtype: Any) -> Inputs:
 
 @dataclass(frozen=True)
 class InputLayout:
-    """Where the first spatial layer has its channels, and whether Flax's model is given them last.
+    """Where the first spatial layer has its channels, and which inputs Flax takes channels last.
 
     Attributes:
-        rank: how many axes its input has.
-        axis: which of them torch has the channels on.
-        channels: how many there are; None where a person said that they are to be moved whatever their number.
-        moved: names of the inputs whose channels are moved last for Flax.
+        rank: the number of axes of its input.
+        axis: torch's channel axis.
+        channels: the number of channels; None if the user asked to move the channels whatever their number.
+        moved: names of the inputs that Flax takes channels last.
     """
 
     rank: int
@@ -67,18 +67,18 @@ class InputLayout:
     moved: tuple[str, ...] = ()
 
     def to_last(self, array: Any) -> Any:
-        """torch's layout → Flax's."""
+        """Convert torch's layout to Flax's."""
         return np.moveaxis(array, self.axis, -1)
 
     def to_first(self, array: Any) -> Any:
-        """Flax's layout → torch's."""
+        """Convert Flax's layout to torch's."""
         return np.moveaxis(array, -1, self.axis)
 
     def in_torchs(self, array: np.ndarray, like: tuple[int, ...]) -> np.ndarray:
-        """A Flax output in torch's layout.
+        """Return a Flax output in torch's layout.
 
-        Where the inputs were moved, an output with as many axes as they have is channels last; where only the shape as
-        it is fits, it is taken as it is.
+        If the inputs were moved, an output of the same rank is channels last; if only the unchanged shape fits, it is
+        returned unchanged.
         """
         if self.moved and array.ndim == self.rank:
             first = self.to_first(array)
@@ -94,14 +94,14 @@ AS_IT_IS = InputLayout(0, 0, None)
 def layout_of(
     inputs: Inputs, first: RecordedCall | None, axis: int | None, *, channels_last: bool | None
 ) -> InputLayout:
-    """The layout of a model's inputs, from its first spatial layer.
+    """Find the layout of a model's inputs from its first spatial layer.
 
     Args:
-        inputs: torch's.
-        first: the first call of a spatial layer; None where there is none.
+        inputs: torch's inputs.
+        first: the first call of a spatial layer; None if there is none.
         axis: torch's channel axis in that call's input.
-        channels_last: what a person says: True moves every input of the layer's rank, False none; None moves those
-            that have as many channels on that axis as the layer's input has.
+        channels_last: the user's choice: True moves every input of the layer's rank, False none; None moves those that
+            have as many channels on that axis as the layer's input.
     """
     if first is None or axis is None:
         rank = max((array.ndim for array in leaves(inputs.tree).values()), default=0)
@@ -118,7 +118,7 @@ def layout_of(
 
 
 def for_flax(inputs: Inputs, layout: InputLayout) -> Inputs:
-    """The same inputs in Flax's layout."""
+    """Return the inputs in Flax's layout."""
 
     def moved(name: str, array: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(layout.to_last(array)) if name in layout.moved else array
@@ -128,7 +128,7 @@ def for_flax(inputs: Inputs, layout: InputLayout) -> Inputs:
 
 
 def _is_spatial(array: Any, layout: InputLayout) -> bool:
-    # A mask's axes are no channels.
+    # A mask has no channel axis.
     if not is_array(array) or array.ndim != layout.rank or array.dtype == bool:
         return False
     return layout.channels is None or array.shape[layout.axis] == layout.channels

@@ -1,4 +1,4 @@
-"""The layout that Flax's inputs have, found from the layers that take torch's."""
+"""Find the layout of Flax's inputs from the layers that take torch's."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def layout_between(side: TorchSide, run: Run, inputs: Inputs, channels_last: bool | None) -> InputLayout:
-    """The layout of the inputs, from the first call of a torch layer whose pair has a channel axis.
+    """Return the layout of the inputs, from the first call of a torch layer whose pair has a channel axis.
 
     Args:
-        side: torch's.
+        side: torch's side.
         run: one of its runs.
-        inputs: torch's.
-        channels_last: what a person says of it; None to see for oneself.
+        inputs: torch's inputs.
+        channels_last: the user's choice; None to infer the layout.
     """
     pairs = {layer.path: layer.pairs[0] for layer in side.guide.layers if layer.pairs}
     for call in run.calls:

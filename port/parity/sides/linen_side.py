@@ -1,4 +1,4 @@
-"""A Linen model and its variables: copied, put in a mode, and its layers' calls seen."""
+"""A Linen model's side: the model and its variables, copied, set to a mode, and its layer calls recorded."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class LinenSide(FlaxSide):
     """A Linen model and its variables.
 
     Args:
-        module: the model, unbound.
+        module: the unbound model.
         variables: ``{"params": {…}, "batch_stats": {…}}``, or the parameters alone.
         precision: the dtype's name that the copy is cast to.
-        inputs: of Flax's model: its layers are known from a call only.
-        keywords: of the model's call in evaluation and in training; by default the usual ones that it takes.
+        inputs: the Flax model's inputs: a Linen model's layers are known only from a call.
+        keywords: keywords of the model's call in evaluation and in training; by default the usual ones it accepts.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class LinenSide(FlaxSide):
         self._silenced: dict[str, None] = {}
         self._options: dict[str, dict[str, Any]] = {}
         own = self._nested(self.variables)
-        # jax's arrays, as they are in a run: some models ask.
+        # jax arrays, as in a run: some models test for them.
         given = rebuilt(inputs.kwargs, lambda name, leaf: jnp.asarray(leaf))
         called: Any = _Called(module, own, {**self.keywords[False], **given}, self._prepare)
         with explained(f"the Flax model does not take the inputs ({inputs.described})"):
@@ -64,7 +64,7 @@ class LinenSide(FlaxSide):
 
     @property
     def silenced(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Known once the model has run."""
+        """Layers whose dropout was turned off; known once the model has run."""
         return tuple(self._silenced)
 
     def call(self, variables: Variables, inputs: Inputs, *, training: bool, tap: Tap) -> tuple[Any, Variables]:
@@ -86,7 +86,7 @@ class LinenSide(FlaxSide):
         return [name for name in set(self._collection.values()) if name not in ("params", *kept)]
 
     def _leaves_statistics(self, inputs: Inputs) -> bool:
-        """Whether the model runs in evaluation where statistics cannot be written; some know the mode by that."""
+        """Whether evaluation runs with immutable statistics; some models have no other sign of their mode."""
         if _STATISTICS not in self._collection.values():
             return False
 
@@ -97,7 +97,7 @@ class LinenSide(FlaxSide):
 
         try:
             jax.eval_shape(run, self._nested(self.variables))
-        except Exception:  # it writes them, which `port.check` finds; or it does not run, which its run says
+        except Exception:  # it writes them, which `port.check` reports; or it fails, which its run reports
             return False
         return True
 
@@ -126,7 +126,7 @@ class LinenSide(FlaxSide):
     def _prepare(self, layer: linen.Module) -> None:
         widen(layer, self._precision)
         if isinstance(cell := getattr(layer, "cell", None), linen.Module):
-            widen(cell, self._precision)  # it makes the first state before it is called
+            widen(cell, self._precision)  # it makes the initial state before it is called
         if silence(layer) and is_bound(layer):
             self._silenced[dotted(layer.path)] = None
 
@@ -142,7 +142,7 @@ class LinenSide(FlaxSide):
 
 
 class _Called:
-    """A Linen module as `linen_guide` initialises it, with keywords, and its layers prepared."""
+    """A Linen module in the form `linen_guide` initialises, with call keywords and prepared layers."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class _Called:
         self._module, self._variables, self._kwargs, self._prepare = module, variables, kwargs, prepare
 
     def init(self, key: jax.Array, *args: Any) -> Any:
-        """The module's variables."""
+        """Return the module's variables."""
 
         def prepared(run: Any, args: Any, kwargs: Any, context: Any) -> Any:
             self._prepare(context.module)
@@ -165,7 +165,7 @@ class _Called:
             try:
                 return self._module.init(rngs, *args, **self._kwargs)
             except Exception:
-                # Initialisers may give float64 beside float32 in a float64 run: the model runs with its own variables.
+                # Initialisers may mix float64 and float32 in a float64 run; the model runs with its own variables.
                 _, updates = self._module.apply(self._variables, *args, **self._kwargs, rngs=rngs, mutable=True)
                 return {**self._variables, **updates}
 

@@ -1,4 +1,4 @@
-"""The variables of a Linen module: drawn for an example input, or read from a file."""
+"""A Linen module's variables, initialised for an example input or read from a file."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from port.weights.sources import opened
 
 
 def initial_variables(module: Any, torch_module: Any, inputs: Any) -> Any:
-    """A Linen module's variables for torch's inputs, in Flax's layout; or in torch's, where it takes only that.
+    """Initialise a Linen module for torch's inputs in Flax's layout, or unchanged if it accepts only those.
 
     Args:
-        module: the Linen module, unbound.
-        torch_module: torch's model, which tells the inputs' layout.
-        inputs: torch's, as `port.check` takes them.
+        module: the unbound Linen module.
+        torch_module: torch's model, which determines the inputs' layout.
+        inputs: torch's inputs, as `port.check` takes them.
 
     Raises:
-        UsageError: a model that does not take the inputs; with its own message.
+        UsageError: the model does not take the inputs; quotes its error.
     """
     import jax
 
@@ -50,13 +50,13 @@ def initial_variables(module: Any, torch_module: Any, inputs: Any) -> Any:
 
 
 def variables_of_file(path: Path) -> Any:
-    """Variables by collection, as ``port convert`` writes them: ``params.Dense_0.kernel``.
+    """Read variables by collection, as ``port convert`` writes them: ``params.Dense_0.kernel``.
 
     Raises:
-        BrokenWeights: the file cannot be read, or its names begin with no collection of Flax's.
+        BrokenWeights: the file cannot be read, or its names do not begin with a Flax collection.
     """
     with opened(path) as tensors:
         tree = nested({name: tensors[name] for name in tensors})
     if "params" not in tree:
-        raise BrokenWeights(f"{path} holds no Linen variables: their names begin with params., got {min(tree)!r}")
+        raise BrokenWeights(f"{path} holds no Linen variables: their names would begin with params.; got {min(tree)!r}")
     return tree

@@ -1,4 +1,4 @@
-"""A module and its inputs with every number moved in its last places."""
+"""A copy of a module and its inputs with every number moved in its last places."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def moved(module: torch.nn.Module, given: Any, seed: int) -> tuple[torch.nn.Module, Any]:
-    """A copy of a module and its inputs, every floating number moved by a few units in its last place.
+    """Copy a module and its inputs, with every floating number moved by a few units in its last place.
 
     Args:
-        module: stays as it is.
-        given: any structure with tensors or arrays in it.
-        seed: of the directions, up or down.
+        module: the module; it is not changed.
+        given: any structure of tensors or arrays.
+        seed: the seed of the directions, up or down.
     """
     import torch
     from torch.utils import _pytree as pytree
@@ -38,16 +38,16 @@ def moved(module: torch.nn.Module, given: Any, seed: int) -> tuple[torch.nn.Modu
             return leaf
         unit = torch.nextafter(leaf.abs(), torch.full_like(leaf, torch.inf)) - leaf.abs()
         up = torch.rand(leaf.shape, generator=generator, dtype=torch.float64) < 0.5
-        # What is zero stays zero: it may be a switch.
+        # Zeros stay zero: they may be switches.
         return torch.where((leaf == 0) | ~leaf.isfinite(), leaf, leaf + CONTROL_UNITS * torch.where(up, unit, -unit))
 
     other = copied(module)
-    # A constant of whole numbers is exact, as a mask is that is made with it; running statistics are none.
+    # A constant of integers is exact, as is a mask made with it; running statistics are not constants.
     counted = {id(held) for name, held in other.named_buffers() if not _is_statistic(name) and _is_whole(held)}
     for tensor in {id(held): held for held in (*other.parameters(), *other.buffers())}.values():
         if id(tensor) not in counted:
             tensor.data = move(tensor.data)
-    # A mask that is given as floating numbers is compared with one.
+    # A floating mask is compared with a constant mask, so it stays exact.
     return other, pytree.tree_map(lambda leaf: leaf if is_mask(leaf) else move(leaf), given)
 
 

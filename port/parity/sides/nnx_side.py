@@ -1,4 +1,4 @@
-"""An nnx model: copied, put in a mode, and its layers' calls seen."""
+"""An nnx model's side: the model copied, set to a mode, and its layer calls recorded."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from port.weights.nnx_variables import variables_of
 
 
 class NnxSide(FlaxSide):
-    """An nnx model's copy.
+    """A copy of an nnx model.
 
     Args:
-        module: the model; it is left as it is.
+        module: the model; it is not changed.
         precision: the dtype's name that the copy is cast to.
-        keywords: of the model's call in evaluation and in training; by default the usual ones that it takes.
+        keywords: keywords of the model's call in evaluation and in training; by default the usual ones it accepts.
 
     Raises:
-        UsageError: a model without values.
+        UsageError: the model is abstract, without values.
     """
 
     tells_frozen = True
@@ -42,13 +42,13 @@ class NnxSide(FlaxSide):
         self.guide = nnx_guide(module)
         graph, state = nnx.split(module)
         if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(state)):
-            raise UsageError("the Flax model is an abstract one, without values: fill it with weights first")
+            raise UsageError("the Flax model is abstract and has no values: load its weights first")
         self.weights = variables_of(module)
         own = nnx.merge(graph, jax.tree.map(lambda leaf: _cast(leaf, precision), state))
         for _, layer in nnx.iter_modules(own):
             widen(layer, precision)
         self.keywords = keywords or mode_keywords(module)
-        # In evaluation a right model drops nothing of itself: one that does is found out.
+        # Evaluation keeps dropout on: a correct model applies none, and a wrong one is detected.
         evaluated = _in_mode(own, training=False)
         self.silenced = tuple(dotted(path) for path, layer in nnx.iter_modules(own) if silence(layer))
         self._modes = (evaluated, _in_mode(own, training=True))
@@ -73,7 +73,7 @@ class NnxSide(FlaxSide):
 
     def _filled(self, variables: Variables, training: bool) -> nnx.Module:
         graph, state = self._modes[training]
-        # Variables belong to the trace that they were made in: these are new ones.
+        # Variables belong to the trace that created them, so make new ones.
         module = nnx.merge(graph, jax.tree.map(lambda leaf: leaf, state))
         nnx.update(module, nnx.from_flat_state([(self._places[path], value) for path, value in variables.items()]))
         return module
@@ -81,7 +81,7 @@ class NnxSide(FlaxSide):
 
 def _in_mode(module: nnx.Module, training: bool) -> tuple[Any, Any]:
     copy = nnx.merge(*nnx.split(module))
-    # Random masks cannot be compared: dropout stays off in training.
+    # Random masks cannot be compared, so dropout stays off in training.
     copy.set_attributes(deterministic=True, use_running_average=not training, raise_if_not_found=False)
     return nnx.split(copy)
 
@@ -110,17 +110,17 @@ def _values(module: nnx.Module) -> Variables:
 
 @contextmanager
 def _tapped(module: nnx.Module, tap: Tap) -> Iterator[None]:
-    """Have the tap stand in the calls of a model's layers, for as long as this lasts.
+    """Route the calls of a model's layers through the tap in this context.
 
-    Python looks ``__call__`` up in the class: so the classes have another one meanwhile, which leaves other models'
-    layers alone.
+    Python looks ``__call__`` up in the class, so the classes get another one for this time; it leaves the layers of
+    other models alone.
     """
     paths = {id(layer): dotted(path) for path, layer in nnx.iter_modules(module) if path}
     classes = {type(layer) for _, layer in nnx.iter_modules(module)}
     classes = {cls for cls in classes if any("__call__" in vars(base) for base in cls.__mro__)}
     running: set[int] = set()
     kept = {cls: vars(cls).get("__call__") for cls in classes}
-    # What each class had, before any of them is changed.
+    # Each class's own method, before any is replaced.
     calls = {cls: cls.__call__ for cls in classes}
     try:
         for cls in classes:
@@ -137,7 +137,7 @@ def _tapped(module: nnx.Module, tap: Tap) -> Iterator[None]:
 def _standing_in(run: Callable[..., Any], paths: dict[int, str], running: set[int], tap: Tap) -> Callable[..., Any]:
     @wraps(run)
     def standing_in(self: Any, *args: Any, **kwargs: Any) -> Any:
-        # A class that calls its parent's `__call__` is one call.
+        # A call of the parent class's `__call__` belongs to the same call.
         if id(self) not in paths or id(self) in running:
             return run(self, *args, **kwargs)
         running.add(id(self))

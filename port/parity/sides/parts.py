@@ -1,4 +1,4 @@
-"""The gradients of a model's parameters taken in parts, where all of them together do not fit into memory."""
+"""Take a model's parameter gradients in parts, if all of them together do not fit into memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from port.mapping import Entry
 
 MOST_PARTS = 16
-"""More parts than these save little: the parameters themselves are in memory, of both sides."""
+"""More parts save little, since both sides' parameters are in memory anyway."""
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,8 @@ class Part:
     """Some of a model's parameters.
 
     Attributes:
-        torch: their names on torch's side.
-        flax: their paths on Flax's.
+        torch: their names in torch.
+        flax: their paths in Flax.
     """
 
     torch: frozenset[str]
@@ -25,13 +25,13 @@ class Part:
 
 
 def parts_of(entries: Iterable[Entry], sizes: Mapping[str, int], count: int, *, prefix: str = "") -> tuple[Part, ...]:
-    """Divide parameters into parts of about the same size, each entry of the mapping in one of them.
+    """Divide parameters into parts of similar size, with each mapping entry in one part.
 
     Args:
-        entries: of the mapping.
-        sizes: of torch's parameters in bytes, by name. One without an entry is in a part all the same.
-        count: how many parts to make; there are fewer where there are fewer parameters.
-        prefix: of torch's names, which the mapping does not have.
+        entries: the entries of the mapping.
+        sizes: torch's parameter sizes in bytes, by name. Parameters without an entry are included.
+        count: the number of parts; fewer are made if there are fewer parameters.
+        prefix: prefix of torch's names that the mapping's names lack.
     """
     groups = [
         (frozenset(f"{prefix}{name}" for name in entry.sources) & sizes.keys(), frozenset(entry.targets))
@@ -52,10 +52,10 @@ def parts_of(entries: Iterable[Entry], sizes: Mapping[str, int], count: int, *, 
 
 
 def least_parts(fits: Callable[[int], bool]) -> int:
-    """The smallest number of parts, from 2 on, that fits; 0 where none does.
+    """Return the smallest number of parts, from 2 on, that fits; 0 if none does.
 
     Args:
-        fits: whether so many do.
+        fits: whether a number of parts fits.
     """
     count = 2
     while count <= MOST_PARTS:
@@ -66,5 +66,5 @@ def least_parts(fits: Callable[[int], bool]) -> int:
 
 
 def said_of(parts: int) -> str:
-    """That gradients were compared in parts, in words."""
+    """Say that gradients were compared in parts."""
     return f"gradients were compared in {parts} parts"

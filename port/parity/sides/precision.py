@@ -1,4 +1,4 @@
-"""Where and how exactly both frameworks run when they are compared."""
+"""The device and precision of both frameworks during a comparison."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def cpu_precision(x64: bool) -> Iterator[None]:
-    """Within it, JAX runs on the CPU, with exact products.
+    """Run JAX on the CPU with exact products in this context.
 
     Args:
-        x64: whether it has 64-bit types.
+        x64: whether 64-bit types are enabled.
     """
     import jax
 
@@ -25,10 +25,10 @@ def cpu_precision(x64: bool) -> Iterator[None]:
 
 @contextmanager
 def default_dtype(precision: str) -> Iterator[None]:
-    """Within it, what torch makes without a dtype, as a model's masks, is in a precision.
+    """Set the dtype of tensors that torch makes without one, such as a model's masks, in this context.
 
     Args:
-        precision: the dtype's name, as "float64".
+        precision: the dtype's name, such as "float64".
     """
     import torch
 

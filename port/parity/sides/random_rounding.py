@@ -1,7 +1,7 @@
-"""torch with another rounding: every result of an operator is moved at random by a few units in its last place.
+"""Run torch with random rounding: every operator result is moved at random by a few units in its last place.
 
-That is Monte Carlo arithmetic (D. S. Parker, "Monte Carlo arithmetic: exploiting randomness in floating-point
-arithmetic", 1997): what strays when the rounding is another one has no digits of its own there.
+This is Monte Carlo arithmetic (D. S. Parker, "Monte Carlo arithmetic: exploiting randomness in floating-point
+arithmetic", 1997): digits that change with the rounding are not significant.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ unsqueeze _unsafe_view view where zero_ zeros zeros_like _reshape_alias _unsafe_
 reflection_pad2d replication_pad1d replication_pad2d amax amin upsample_nearest1d upsample_nearest2d
 upsample_nearest3d complex conj_physical _conj_physical
 """
-"""Operators that copy numbers and round none."""
+"""Operators that copy numbers and do not round."""
 
 _SATURATED = """
 erf erf_ expm1 expm1_ sigmoid sigmoid_ tanh tanh_
 """
-"""Operators whose result is rounded where it is a whole number, too."""
+"""Operators whose result is rounded even if it is an integer."""
 
 _TRANSFORMS = """
 _fft_c2c _fft_c2r _fft_r2c
 """
-"""Operators whose every result is a sum of all: its rounding is as large as the results are together, not as it is."""
+"""Operators whose every result is a sum over all inputs: rounding errors scale with the largest result."""
 
 _SUMS_WITHIN = """
 _log_softmax _log_softmax_backward_data _softmax _softmax_backward_data batch_norm_backward celu elu elu_backward gelu
@@ -42,19 +42,19 @@ native_batch_norm native_batch_norm_backward native_group_norm native_group_norm
 native_layer_norm_backward selu sigmoid_backward silu silu_backward softplus softplus_backward std std_mean
 tanh_backward var var_mean
 """
-"""Operators that round on the way, which their own result does not show: they run in parts. hardsigmoid_backward's own
-slope is 1/6 in float32, whatever the tensor's dtype; its parts have the exact one."""
+"""Operators that round intermediate values, which their result does not show: they run decomposed.
+hardsigmoid_backward uses the slope 1/6 in float32, whatever the tensor's dtype; its decomposition is exact."""
 
 
 @contextmanager
 def random_rounding(seed: int, *, units: int) -> Iterator[None]:
-    """Within it, what torch computes, forward and backward, is rounded at random.
+    """Round torch's results at random in this context, forward and backward.
 
-    Whole numbers stay what they are: what an index or a mask is made from is exact.
+    Integers stay exact, and so do the indices and masks made from them.
 
     Args:
-        seed: of the directions.
-        units: by how many units in the last place a result is moved, up or down.
+        seed: the seed of the directions.
+        units: by how many units in the last place a result is moved.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -74,7 +74,7 @@ def random_rounding(seed: int, *, units: int) -> Iterator[None]:
         if name in transforms:
             size = size.square().mean(args[1], keepdim=True).sqrt().expand_as(size)
         if tensor.is_complex():
-            # A product of complex numbers is rounded by its magnitude, in both of its parts.
+            # Each part of a complex product has a rounding error of the size of its magnitude.
             other = tensor + step * torch.complex(size * signs(size), size * signs(size))
             is_whole = (tensor.real == tensor.real.round()) & (tensor.imag == tensor.imag.round())
         else:
@@ -97,7 +97,7 @@ def random_rounding(seed: int, *, units: int) -> Iterator[None]:
                 try:
                     with self:
                         return parts(*args, **kwargs)
-                except Exception:  # a decomposition that these arguments have none of
+                except Exception:  # these arguments have no decomposition
                     pass
             result = operator(*args, **kwargs)
             if not operator._schema.is_mutable:
@@ -112,7 +112,7 @@ def random_rounding(seed: int, *, units: int) -> Iterator[None]:
 
 @cache
 def _in_parts() -> dict[Any, Any]:
-    """Each overload of an operator that rounds on the way → a function that is the same in several operators."""
+    """Return operator overload → an equivalent function of several operators, for those that round intermediates."""
     import torch
     from torch._decomp import get_decompositions
 
@@ -121,7 +121,7 @@ def _in_parts() -> dict[Any, Any]:
     backward = found[torch.ops.aten.elu_backward.default]
 
     def elu_backward(grad: Any, alpha: float, scale: float, input_scale: float, is_result: bool, given: Any) -> Any:
-        """By what ELU gives, as JAX has it: where that has reached -1, it has lost the derivative's digits."""
+        """Compute ELU's gradient from its output, as JAX does: near -1 the output has lost the derivative's digits."""
         result = given if is_result else torch.ops.aten.elu(given, alpha, scale, input_scale)
         return backward(grad, alpha, scale, input_scale, True, result)
 

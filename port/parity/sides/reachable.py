@@ -1,4 +1,4 @@
-"""All that a torch module reaches: also what hides in lists, closures and partial functions from ``named_modules``."""
+"""Find everything a torch module reaches, also in lists, closures and partials that ``named_modules`` misses."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _REGISTERED = ("_parameters", "_buffers", "_modules")
 
 
 def reached(root: Any) -> Iterator[tuple[str, Any]]:
-    """Each thing once, by a shortest way to it: ``(".blocks[0].weight", tensor)``. The first is the root: ``("", …)``.
+    """Yield each object once, by a shortest path: ``(".blocks[0].weight", tensor)``. The root comes first: ``("", …)``.
 
-    Classes and Python modules are not looked into, but for class attributes of modules, and the tensors and modules
-    among the globals that a function of theirs names.
+    Classes and Python modules are not searched, except for class attributes of modules, and for tensors and modules
+    among the globals that their functions name.
     """
     seen = {id(root)}
-    alive = []  # an id is a thing's own only while it lives
+    alive = []  # an id is unique only while its object lives
     waiting = deque([("", root)])
     while waiting:
         path, thing = waiting.popleft()
@@ -35,7 +35,7 @@ def reached(root: Any) -> Iterator[tuple[str, Any]]:
 
 
 def registered(module: Any) -> set[int]:
-    """The ``id`` of every parameter, buffer and module that torch itself knows a module to have."""
+    """Return the ``id`` of every parameter, buffer and module registered in a module."""
     found: set[int] = set()
     waiting = [module]
     while waiting:

@@ -1,4 +1,4 @@
-"""What one forward and backward pass of one side gives, whichever side it is."""
+"""The result of one forward and backward pass, for either side."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import TypeVar
 from port.parity.sides.calls import Arrays, RecordedCall
 
 Cotangents = Callable[[Arrays], Arrays]
-"""From the outputs to what is to be pulled back through each floating one."""
+"""Outputs → the cotangent of each floating output."""
 
 OUTPUTS, GRADIENTS, INPUT_GRADIENTS, BUFFERS = "outputs", "gradients", "gradients of the inputs", "buffers"
-"""The kinds of things that are compared."""
+"""The kinds of compared tensors."""
 COTANGENTS = "gradients of the outputs"
-"""What gradients are made from: they count as something that went into one."""
+"""Gradients are computed from these: they count among a gradient's inputs."""
 
 LET_GO = "gradients that were let go"
-"""Where gradients are taken in parts, the largest magnitude of each that was not kept: it went into the others."""
+"""If gradients are taken in parts: the largest magnitude of each that was not kept, as an input of the others."""
 
 Kinds = dict[str, Arrays]
-"""What a run gives, by kind and by name."""
+"""The tensors of a run, by kind and by name."""
 
 
 @dataclass
 class Run:
-    """One forward and backward pass of one side, in its own names and layout.
+    """One forward and backward pass of one side, in its names and layout.
 
     Attributes:
         outputs: the model's outputs by name.
-        calls: the layers' calls in the order in which they finished, where they were watched.
-        gradients: of the parameters, by the side's own names.
-        let_go: of the parameters whose gradients were not kept, since they are taken in parts: the largest magnitude.
-        input_gradients: of the floating inputs, by name.
-        cotangents: what was pulled back, by the output's name.
-        buffers: what they, and parameters that are not trained, hold afterwards, by the side's own names.
-        trained: every parameter by the side's own names, and whether it is trained.
-        no_gradient: why there is no gradient to compare; empty if there is.
-        refused_inputs: why the inputs have no gradient, where the module takes none that need one; empty if they have.
+        calls: the layers' calls in the order in which they finished, if they were recorded.
+        gradients: gradients of the parameters, by the side's names.
+        let_go: largest magnitude of each gradient that was not kept, as gradients are taken in parts.
+        input_gradients: gradients of the floating inputs, by name.
+        cotangents: the cotangents pulled back, by output name.
+        buffers: buffers, and parameters that are not trained, after the pass, by the side's names.
+        trained: whether each parameter is trained, by the side's names.
+        no_gradient: why there are no gradients; empty if there are.
+        refused_inputs: why the inputs have no gradients, if the module does not accept inputs that require them.
         silenced: layers whose dropout was off.
     """
 
@@ -56,7 +56,7 @@ class Run:
 
     @property
     def kinds(self) -> Kinds:
-        """All of it by kind and by name, as a control takes it."""
+        """Return the run's tensors by kind and by name, as a control takes them."""
         return {
             OUTPUTS: self.outputs,
             GRADIENTS: self.gradients,
@@ -68,7 +68,7 @@ class Run:
 
 
 def is_gradient(kind: str) -> bool:
-    """Whether things of a kind are gradients."""
+    """Whether tensors of a kind are gradients."""
     return kind in (GRADIENTS, LET_GO, INPUT_GRADIENTS, COTANGENTS)
 
 
@@ -76,5 +76,5 @@ T = TypeVar("T")
 
 
 def numbered(word: str, leaves: Iterable[T]) -> dict[str, T]:
-    """Tensors or arrays by a word and their place: ``output 0`` and so on."""
+    """Name tensors or arrays by a word and their index: ``output 0`` and so on."""
     return {f"{word} {number}": leaf for number, leaf in enumerate(leaves)}

@@ -1,4 +1,4 @@
-"""A smaller batch, for a comparison that would not fit with the one that was given."""
+"""Choose a smaller batch for a comparison that does not fit with the user's."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from port.parity.sides.inputs import Inputs
 from port.parity.sides.structure import leaves, rebuilt
 
 _LEAST = 2
-"""Of one sample BatchNorm in training refuses what has no other axes, and a wrong axis of size one hides."""
+"""With one sample, BatchNorm cannot train on inputs without other axes, and a wrong axis of size one is invisible."""
 
 
 def batch_size(inputs: Inputs) -> int | None:
-    """The length that all arrays have along their first axis; None where they share none.
+    """Return the common length of all arrays' first axes; None if there is none.
 
     Args:
-        inputs: of a model.
+        inputs: a model's inputs.
     """
     lengths = {array.shape[0] if array.ndim else None for array in leaves(inputs.tree).values()}
     return lengths.pop() if len(lengths) == 1 else None
 
 
 def with_batch(inputs: Inputs, size: int) -> Inputs:
-    """The first samples of the batch.
+    """Return the first samples of the batch.
 
     Args:
-        inputs: of a model; all arrays share the first axis.
-        size: how many.
+        inputs: a model's inputs; all arrays share the first axis.
+        size: the number of samples.
     """
 
     def first(name: str, array: Any) -> np.ndarray:
@@ -45,9 +45,9 @@ class SmallerBatch:
     """Inputs with a smaller batch.
 
     Attributes:
-        size: of the batch.
-        inputs: its samples.
-        cost: of a forward pass with them.
+        size: the batch size.
+        inputs: the samples.
+        cost: the cost of a forward pass with them.
     """
 
     size: int
@@ -58,11 +58,11 @@ class SmallerBatch:
 def largest_batch(
     inputs: Inputs, cost_of: Callable[[Inputs], Cost], is_enough: Callable[[Cost], bool]
 ) -> SmallerBatch | None:
-    """The inputs with their batch halved until it is small enough; None if it never is.
+    """Halve the batch until a comparison fits; return None if it never does.
 
     Args:
-        inputs: of torch's model.
-        cost_of: what a forward pass costs; nothing where the model does not take that batch.
+        inputs: the torch model's inputs.
+        cost_of: returns the cost of a forward pass; its results are zero if the model does not accept the batch.
         is_enough: whether a comparison of that cost fits.
     """
     size = batch_size(inputs)
@@ -70,7 +70,7 @@ def largest_batch(
         size //= 2
         fewer = with_batch(inputs, size)
         cost = cost_of(fewer)
-        if not cost.results:  # the model is written for its batch
+        if not cost.results:  # the model requires its batch size
             return None
         if is_enough(cost):
             return SmallerBatch(size, fewer, cost)

@@ -1,4 +1,4 @@
-"""The arrays in what a model takes and gives: tensors, tuples, dicts, dataclasses, by name."""
+"""Name and replace the arrays in a model's arguments and results: tensors, tuples, dicts, dataclasses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Change = Callable[[str, Any], Any]
 
 
 def leaves(value: Any) -> dict[str, Any]:
-    """Every array or tensor of a structure: ``""`` for a lone one, ``"logits"``, ``"1.0"``; a number is none."""
+    """Return all arrays or tensors of a structure by name: ``""`` for a lone one, ``"1.0"``; no numbers."""
     found: dict[str, Any] = {}
 
     def note(name: str, leaf: Any) -> Any:
@@ -22,12 +22,12 @@ def leaves(value: Any) -> dict[str, Any]:
 
 
 def rebuilt(value: Any, change: Change, at: str = "") -> Any:
-    """The same structure, each of its arrays or tensors replaced.
+    """Return the same structure with each array or tensor replaced.
 
     Args:
-        value: an array or tensor; or tuples, lists, mappings and dataclasses of them. Anything else stays as it is.
-        change: called with each one's name and itself.
-        at: what the names begin with.
+        value: an array or tensor; or tuples, lists, mappings and dataclasses of them. Other objects are unchanged.
+        change: a function of each array's name and value.
+        at: the prefix of the names.
     """
     if is_array(value):
         return change(at, value)
@@ -48,7 +48,7 @@ def rebuilt(value: Any, change: Change, at: str = "") -> Any:
 
 
 def is_array(value: Any) -> bool:
-    """Whether something is an array of numbers, of numpy, jax or torch; a jax random key is none."""
+    """Whether an object is an array of numbers, of numpy, jax or torch; a jax random key is not one."""
     return hasattr(value, "shape") and hasattr(value, "dtype") and not str(value.dtype).startswith("key<")
 
 
@@ -57,7 +57,7 @@ def _beneath(at: str, name: Any) -> str:
 
 
 def _like(value: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
-    """A mapping of the same kind, where that can be made of its items; else a dict."""
+    """Return a mapping of the same type if it can be made from its items; else a dict."""
     try:
         if dataclasses.is_dataclass(value):  # transformers' outputs are both
             return dataclasses.replace(value, **items)

@@ -1,4 +1,4 @@
-"""Writing down the calls of a Flax model's layers, and getting at the gradient that arrives at each."""
+"""Record the calls of a Flax model's layers, and the gradient that arrives at each."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from port.parity.sides.structure import rebuilt
 
 
 class Tap:
-    """Stands in every call of a layer.
+    """A hook around every call of a layer.
 
-    A layer inside a function that jax transforms (under scan, jit, remat or vmap) is not written down: its values are
-    not there outside.
+    Layers inside a function that jax transforms (scan, jit, remat, vmap) are not recorded: their values are not
+    available outside.
 
     Args:
-        perturbations: call → output → an array that is added to that output. It is zero: its gradient is the one that
-            arrives there.
+        perturbations: call → output → an array that is added to that output. It is zero, and its gradient is the one
+            that arrives at the output.
     """
 
     def __init__(self, perturbations: dict[str, dict[str, Any]] | None = None) -> None:
@@ -30,7 +30,7 @@ class Tap:
         self._outside = _trace()
 
     def __call__(self, path: str, layer: Any, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Run a layer's call, write it down, and give its output, perturbed."""
+        """Run and record a layer's call, and return its perturbed output."""
         if _trace() != self._outside:
             self.hidden.add(path)
             return run(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""One forward and backward pass of a torch module, also of one that torch cannot differentiate, or only in part."""
+"""One forward and backward pass of a torch module, also if torch can differentiate it only in part or not at all."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def torch_pass(
     *,
     by_inputs: bool = True,
 ) -> Run:
-    """Run a module forward and backward; or forward alone.
+    """Run a module forward and backward, or only forward.
 
-    Where torch has no gradient, as behind an operator without a derivative, or for a change in place of what the
-    backward pass needs, the run says so in ``no_gradient``, and has the outputs alone.
+    If torch has no gradient, as after an operator without a derivative, or after an in-place change of a value that the
+    backward pass needs, ``no_gradient`` of the run gives the reason, and the run has only outputs.
 
     Args:
-        fresh: gives a copy of the module, in its mode; asked for each attempt.
-        call: the module, and tensors of its own by the inputs' names → its output tensors by name.
-        inputs: stay as they are.
-        cotangents: from the outputs to what is pulled back through each; None of a run that is forward alone.
-        part: names of the parameters whose gradients are kept, all by default; the others' are let go as they come.
-        by_inputs: whether the inputs have gradients, too.
+        fresh: returns a copy of the module in its mode; called for each attempt.
+        call: the module, and fresh tensors by the inputs' names → its output tensors by name.
+        inputs: the inputs; they are not changed.
+        cotangents: outputs → the cotangent of each; None to run only forward.
+        part: names of the parameters whose gradients are kept, by default all; the others' are freed as they arrive.
+        by_inputs: whether to take the inputs' gradients too.
 
     Raises:
-        Exception: whatever the module raises without gradients, too.
+        Exception: whatever the module raises, also without gradients.
     """
     if cotangents is None:
         with torch.no_grad():
@@ -49,7 +49,7 @@ def torch_pass(
         return Run({name: as_numpy(tensor) for name, tensor in outputs.items()})
 
     def run(by: Callable[[str], bool]) -> Run:
-        with torch.enable_grad():  # also where the caller has turned gradients off
+        with torch.enable_grad():  # also if the caller has disabled gradients
             return _differentiated(fresh(), call, inputs, cotangents, by, part)
 
     try:
@@ -59,7 +59,7 @@ def torch_pass(
             return _not_differentiated(fresh, call, inputs, cotangents, error)
 
     def is_smooth(name: str) -> bool:
-        """Whether torch differentiates by this input, if by no other one."""
+        """Whether torch differentiates with respect to this input alone."""
         try:
             run(name.__eq__)
         except RuntimeError as error:
@@ -72,16 +72,16 @@ def torch_pass(
 
 
 def gradient_of(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor's gradient; zeros where it has none, or one that torch knows to be zero and keeps without numbers."""
+    """Return a tensor's gradient; zeros if it has none, or if torch stores a zero gradient without values."""
     gradient = tensor.grad
     if gradient is None or gradient._is_zerotensor():
         return torch.zeros_like(tensor)
-    # That of an embedding with `sparse=True` has only the rows that were looked up.
+    # The gradient of an embedding with `sparse=True` has only the rows that were looked up.
     return gradient.to_dense() if gradient.is_sparse else gradient
 
 
 def pull_back(outputs: Tensors, wanted: Mapping[str, Any]) -> Tensors:
-    """Pull cotangents back through the outputs that have a gradient; gives those that were."""
+    """Pull cotangents back through the outputs that have a gradient, and return those outputs' cotangents."""
     pulled = {
         name: as_torch(wanted[name]).to(tensor.dtype)
         for name, tensor in outputs.items()
@@ -100,11 +100,11 @@ def _differentiated(
     by: Callable[[str], bool],
     part: Collection[str] | None = None,
 ) -> Run:
-    """The run with the gradients by the inputs of these names."""
+    """Run with the gradients of the named inputs."""
     leaves = {name: tensor.detach().clone() for name, tensor in inputs.items()}
     for name, leaf in leaves.items():
         leaf.requires_grad_((leaf.is_floating_point() or leaf.is_complex()) and by(name))
-    # Clones: a leaf may not be changed in place, as ReLU(inplace=True) does.
+    # Clones: a leaf cannot be changed in place, as ReLU(inplace=True) would.
     outputs = call(module, {name: leaf.clone() for name, leaf in leaves.items()})
     named = dict(module.named_parameters(remove_duplicate=False))
     kept_in = set(named) if part is None else set(part)
@@ -113,7 +113,7 @@ def _differentiated(
         pulled = pull_back(outputs, cotangents(run.outputs))
         run.cotangents = {name: as_numpy(tensor) for name, tensor in pulled.items()}
     except RuntimeError as error:
-        # torch itself has no gradient there: nothing to compare with.
+        # torch has no gradient there, so there is nothing to compare.
         run.no_gradient = _first_line(error)
     run.trained = _trained(module)
     run.gradients = {name: as_numpy(gradient_of(p)) for name, p in named.items() if p.requires_grad and name in kept_in}
@@ -124,12 +124,12 @@ def _differentiated(
 
 
 def _let_go(named: Mapping[str, nn.Parameter], kept: Collection[str]) -> Arrays:
-    """Let the gradients of all parameters but some go as soon as they are there; their largest magnitudes come here."""
+    """Free the gradients of all parameters but some as they arrive, and record their largest magnitudes."""
     sizes: Arrays = {}
     stay = {id(named[name]) for name in kept if name in named}
 
     def arrived(name: str, parameter: torch.Tensor) -> None:
-        # More than once where a part of the backward pass is one of its own, as in torch's reentrant checkpoints.
+        # A nested backward pass, as in torch's reentrant checkpoints, calls this several times.
         before = float(sizes.get(name, 0.0))
         sizes[name] = np.array(max(before, largest({name: as_numpy(gradient_of(parameter))})))
         parameter.grad = None
@@ -142,7 +142,7 @@ def _let_go(named: Mapping[str, nn.Parameter], kept: Collection[str]) -> Arrays:
 
 
 def _not_differentiated(fresh: Any, call: Any, inputs: Any, cotangents: Cotangents, error: RuntimeError) -> Run:
-    """The run of what torch itself cannot differentiate: an operator without a derivative, a change in place.
+    """Run what torch cannot differentiate: an operator without a derivative, or a change in place.
 
     Raises:
         RuntimeError: it does not run without gradients either.
@@ -154,7 +154,7 @@ def _not_differentiated(fresh: Any, call: Any, inputs: Any, cotangents: Cotangen
     except Exception:
         raise error from None
     run.no_gradient, run.trained = _first_line(error), trained
-    # Nothing was trained in this run: its parameters are no buffers for that.
+    # This run trains nothing, but its parameters are not buffers because of that.
     run.buffers = {name: array for name, array in run.buffers.items() if not trained.get(name)}
     return run
 

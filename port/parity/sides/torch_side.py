@@ -1,4 +1,4 @@
-"""torch's side: a copy of the model, what its layers take and give, and its gradients."""
+"""torch's side: a copy of the model, its layers' inputs and outputs, and its gradients."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _RANDOM = (nn.modules.dropout._DropoutNd, nn.RReLU)
 
 
 class TorchSide:
-    """A torch model's copy in one precision, on the CPU, without any randomness.
+    """A copy of a torch model in one precision, on the CPU, without randomness.
 
     Args:
-        module: the model; it is left as it is.
+        module: the model; it is not changed.
         precision: the dtype's name that the copy is cast to.
 
     Raises:
-        UsageError: a model that cannot be copied.
+        UsageError: the model cannot be copied.
 
     Attributes:
         guide: its layers and tensors.
-        precision: as given.
-        weights: its state dict, in the dtypes that it has.
+        precision: the dtype's name.
+        weights: its state dict, in the original dtypes.
         modules: the copy's modules by path.
-        silenced: where dropout was active in training mode; it is off in the copy.
+        silenced: layers with active dropout in training mode; it is off in the copy.
         frozen: names of the parameters that are not trained; in the copy they have gradients.
     """
 
@@ -74,12 +74,12 @@ class TorchSide:
         loss: Any = None,
         part: Collection[str] | None = None,
     ) -> Run:
-        """A forward and a backward pass, of a fresh copy; without cotangents, forward alone.
+        """Run a fresh copy forward and backward; without cotangents, only forward.
 
-        Of the parameters' gradients those of a part are kept, by name; by default all are.
+        Gradients are kept for some parameters, selected by name; by default for all.
 
         Raises:
-            UsageError: the model does not take the inputs; with its own message.
+            UsageError: the model does not take the inputs; quotes its error.
         """
         calls: list[RecordedCall] = []
 
@@ -103,49 +103,49 @@ class TorchSide:
 
     @property
     def parameter_sizes(self) -> dict[str, int]:
-        """The parameters' sizes in bytes, a tied one's under each of its names."""
+        """Return the parameters' sizes in bytes, a tied one under each of its names."""
         return {name: tensor.nbytes for name, tensor in self._module.named_parameters(remove_duplicate=False)}
 
     def moved(self, inputs: Inputs, seed: int) -> tuple[TorchSide, Inputs]:
-        """The same side and inputs, their numbers moved in their last places: a control's."""
+        """Return the side and inputs with their numbers moved in their last places, for a control."""
         other = copy(self)
         other._module, (args, kwargs) = moved(self._module, (inputs.args, inputs.kwargs), seed)
         return other, Inputs(args, kwargs)
 
     def cost(self, inputs: Inputs) -> Cost:
-        """What a forward pass with these inputs costs."""
+        """Return the cost of a forward pass with these inputs."""
         *args, kwargs = self.tensors(inputs)
         return cost_of(self._module, (args, kwargs))
 
     def is_random(self, inputs: Inputs) -> bool:
-        """Whether two runs in training mode differ: something draws random numbers that is no dropout layer."""
+        """Whether two runs in training mode differ: something other than dropout layers draws random numbers."""
         with self._alone(inputs):
             first, second = (leaves(_called(self.fresh(training=True), self.tensors(inputs))) for _ in range(2))
         return any(not torch.equal(first[name].nan_to_num(), second[name].nan_to_num()) for name in first)
 
     def narrowed(self, inputs: Inputs) -> bool:
-        """Whether something makes float32 of float64 on the way, as a softmax that is told its dtype does."""
+        """Whether the model computes in float32 on the way, as a softmax with an explicit dtype does."""
         seen = _Narrowing()
         with torch.no_grad(), seen:
             self._forward(self.fresh(False), inputs)
         return seen.found
 
     def widened(self, inputs: Inputs) -> bool:
-        """Whether float32 numbers of the model's own enter its float64, as a table of sines that it computes does."""
+        """Whether the model brings in float32 numbers, such as a table of sines that it computes."""
         seen = _Narrowing()
         with torch.no_grad(), seen:
             self._forward(self.fresh(False), inputs)
         return seen.widened
 
     def buffers_after(self, inputs: Inputs, steps: int) -> Arrays:
-        """The state dict after some forward passes in training mode."""
+        """Return the state dict after some forward passes in training mode."""
         module = self.fresh(training=True)
         for _ in range(steps):
             self._forward(module, inputs)
         return arrays_of(module)
 
     def outputs_with(self, weights: Mapping[str, float], inputs: Inputs, *, training: bool) -> Arrays:
-        """The outputs where each of these tensors holds one number throughout."""
+        """Return the outputs if each of these tensors is filled with one number."""
         module = self.fresh(training)
         named = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers())}
         with torch.no_grad():
@@ -154,7 +154,7 @@ class TorchSide:
             return {name: as_numpy(leaf) for name, leaf in leaves(self._forward(module, inputs)).items()}
 
     def run_layer(self, call: RecordedCall, *, training: bool) -> Run:
-        """One layer alone, called as it was in a run, with that call's own cotangents pulled back."""
+        """Run one layer alone, as it was called in a run, and pull that call's cotangents back."""
 
         def fresh() -> nn.Module:
             layer = copied(self.modules[call.path])
@@ -169,7 +169,7 @@ class TorchSide:
             return torch_pass(fresh, called, leaves((*call.args, call.kwargs)), lambda outputs: call.cotangents)
 
     def fresh(self, training: bool) -> nn.Module:
-        """A copy of the copy, in a mode."""
+        """Return a copy of the copy, set to a mode."""
         module = copied(self._module)
         _set_mode(module, training)
         return module
@@ -179,12 +179,12 @@ class TorchSide:
             return _called(module, self.tensors(inputs))
 
     def tensors(self, inputs: Inputs) -> tuple[Any, ...]:
-        """The inputs as tensors of their own: positional arguments, and a dict of keywords last."""
+        """Return the inputs as new tensors: positional arguments, with the dict of keyword arguments last."""
         return rebuilt(inputs.tree, lambda name, array: as_torch(array))
 
     @contextmanager
     def _alone(self, inputs: Inputs) -> Iterator[None]:
-        """Within it the model runs: the caller's random generator stays as it is, and errors say what it was given."""
+        """Run the model in this context: the caller's random state is restored, and errors name the inputs."""
         with (
             explained(f"the torch model does not take the inputs ({inputs.described})"),
             torch.random.fork_rng(devices=[]),
@@ -193,9 +193,9 @@ class TorchSide:
             yield
 
     def in_precision(self) -> AbstractContextManager[None]:
-        """Within it, tensors that the model makes without a dtype, as its masks, are in the copy's precision too.
+        """Make tensors without a dtype, such as the model's masks, in the copy's precision in this context.
 
-        The lowest number of float64, with which a mask is filled, does not fit into float32.
+        The lowest float64, used to fill masks, does not fit into float32.
         """
         return default_dtype(self.precision)
 
@@ -209,7 +209,7 @@ _NARROW = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class _Narrowing(TorchDispatchMode):
-    """Sees whether an operator makes a narrower floating dtype of float64, or float64 of fractions in such a one."""
+    """Detect operators that narrow float64 to another floating dtype, or widen fractions from such a dtype."""
 
     found = False
     widened = False
@@ -220,19 +220,19 @@ class _Narrowing(TorchDispatchMode):
         if any(tensor.dtype == torch.float64 for tensor in given):
             self.found |= any(t.dtype in _NARROW for t in gave)
         if not self.widened and any(tensor.dtype == torch.float64 for tensor in gave):
-            # Whole numbers, as masks are, are the same in any dtype.
+            # Integers, as in masks, are equal in any dtype.
             self.widened = any(t.dtype in _NARROW and bool((t != t.round()).any()) for t in given)
         return output
 
 
 def _watch(module: nn.Module, finished: list[RecordedCall]) -> None:
-    """Write down every call of every layer beneath a model when it has finished."""
+    """Record every finished call of every layer beneath a model."""
     running: list[RecordedCall] = []
     counts: dict[str, int] = {}
 
     def before(path: str, layer: nn.Module, args: Any, kwargs: Any) -> None:
         number = counts[path] = counts.get(path, -1) + 1
-        # Copies: a layer after it may change its input in place.
+        # Copies: a later layer may change its input in place.
         *positional, named = rebuilt((*args, kwargs), lambda name, tensor: tensor.detach().clone())
         running.append(RecordedCall(path, number, tuple(positional), named))
 
@@ -262,7 +262,7 @@ def _set_mode(module: nn.Module, training: bool) -> None:
 
 
 def silence(layer: Any) -> bool:
-    """Switch a layer's dropout off; whether there was any."""
+    """Turn off a layer's dropout, and return whether it was on."""
     kind = f"{type(layer).__module__}.{type(layer).__qualname__}"
     if isinstance(layer, nn.RReLU):
         return layer.lower != layer.upper
@@ -276,5 +276,5 @@ def silence(layer: Any) -> bool:
 
 
 def _cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """As ``module.to`` casts: what floats, and no whole numbers."""
+    """Cast as ``module.to`` does: floating tensors, not integers."""
     return tensor.to(dtype) if tensor.is_floating_point() or tensor.is_complex() else tensor

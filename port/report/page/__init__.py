@@ -1,4 +1,4 @@
-"""The page of a run: one file that holds all of it, for a browser without a network."""
+"""The page of a run: one self-contained HTML file that needs no network."""
 
 from port.report.page.folder import write_page_of_folder, write_page_of_remains
 from port.report.page.opening import open_page

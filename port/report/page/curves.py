@@ -1,4 +1,4 @@
-"""The figures' data: the losses of both sides, their difference, the limit and the controls, step by step."""
+"""The data of the figures: both sides' losses, their difference, the limit and the controls, by step."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Numbers = list[float | None]
 
 @dataclass(frozen=True)
 class Curves:
-    """What a figure draws, by place; None where there is no finite number.
+    """The data of one figure, by index; None where there is no finite number.
 
     Attributes:
-        steps: the steps that either side has, in order.
-        sides: both sides' numbers.
+        steps: all steps that either side has, in order.
+        sides: both sides' values.
         differences: their relative difference.
-        limits: what it may be; None where nothing judges that step.
-        band: how far the furthest control has strayed so far; empty without controls.
-        of: how many steps there were before they were thinned.
+        limits: the limit of the difference; None at steps that nothing judges.
+        band: the largest distance of any control up to each step; empty without controls.
+        of: the number of steps before thinning.
     """
 
     steps: list[int]
@@ -42,7 +42,7 @@ class Curves:
         return len(self.steps) < self.of
 
     def thinned(self, most: int, always: Sequence[int] = ()) -> Curves:
-        """The same with some ``most`` steps, extremes, ends and the steps ``always`` among them."""
+        """Return the curves with about ``most`` steps, always with extremes, ends and the steps in ``always``."""
         columns = [column for column in (*self.sides, self.differences, self.band) if column]
         wanted = set(always)
         places = kept(columns, most, [place for place, step in enumerate(self.steps) if step in wanted])
@@ -60,7 +60,7 @@ class Curves:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """For the page's script; a limit that stays the same is one number."""
+        """Return the data for the page's script; a constant limit is one number."""
         return {
             "steps": self.steps,
             "a": self.sides[0],
@@ -72,19 +72,19 @@ class Curves:
 
 
 def losses(subject: Subject) -> Curves:
-    """Both sides' training losses, and how far they are apart."""
+    """Return both sides' training losses and their difference."""
     verdict = subject.verdict
     return _curves(subject, "steps", verdict.steps if verdict is not None else Differences([], [], []))
 
 
 def evaluations(subject: Subject) -> Curves:
-    """Both sides' losses over the test split, and how far they are apart."""
+    """Return both sides' losses over the test split and their difference."""
     verdict = subject.verdict
     return _curves(subject, "evaluations", verdict.evaluations if verdict is not None else Differences([], [], []))
 
 
 def figure_of_losses(subject: Subject, most: int) -> tuple[dict[str, Any], Curves]:
-    """The figure of the losses as the page's script takes it, of some ``most`` steps; and the curves that it draws."""
+    """Return the loss figure for the page's script, with about ``most`` steps, and the curves it draws."""
     first = subject.verdict.first if subject.verdict is not None else None
     marked = first.step if first is not None else None
     drawn = losses(subject).thinned(most, [] if marked is None else [marked])
@@ -100,7 +100,7 @@ def figure_of_losses(subject: Subject, most: int) -> tuple[dict[str, Any], Curve
 
 
 def not_finite(subject: Subject) -> list[str]:
-    """For each side whose loss is somewhere not finite, a sentence."""
+    """Return a sentence for each side whose loss is not finite at some step."""
     sentences = []
     for label, record in subject.records:
         lines = [line for line in record.steps.values() if not math.isfinite(line.loss)]

@@ -1,4 +1,4 @@
-"""The page of a run's folder: ``run.html``, beside what the page is made of."""
+"""Write the page of a run's folder, ``run.html``, next to the files that it shows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAME = "run.html"
 
 
 def write_page_of_folder(outcomes: Sequence[Outcome | Remains], folder: Path, *, ended: str = "") -> Path:
-    """Write the page into the run's folder, with its config and its environment; returns where it is."""
+    """Write the page into the run's folder, with its config and environment, and return its path."""
     path = folder / NAME
     write_run_page(
         outcomes,
@@ -28,9 +28,9 @@ def write_page_of_folder(outcomes: Sequence[Outcome | Remains], folder: Path, *,
 
 
 def write_page_of_remains(pairings: Sequence[Pairing], folder: Path, error: BaseException) -> Path | None:
-    """Write the page of a run that broke off, as far as there is something to show; returns where it is.
+    """Write the page of a run that stopped early if there is anything to show, and return its path.
 
-    Never raises: what broke the run off is on its way to the user, and the page must not stand in its place.
+    Never raises: the error that ended the run is on its way to the user, and an error here must not replace it.
     """
     try:
         left = remains(pairings, folder)
@@ -42,6 +42,6 @@ def write_page_of_remains(pairings: Sequence[Pairing], folder: Path, error: Base
 def _read(path: Path) -> Mapping[str, Any]:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):  # the page says what there is
+    except (OSError, ValueError, RecursionError):  # the page shows what could be read
         return {}
     return values if isinstance(values, dict) else {}

@@ -1,4 +1,4 @@
-"""Showing a page in the user's browser."""
+"""Open a page in the user's browser."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.console import Console
 
 
 def open_page(path: Path, console: Console) -> None:
-    """Open a page in a browser; where there is none, say where the page is."""
+    """Open a page in a browser; if there is none, print the page's path."""
     try:
         opened = webbrowser.open(path.resolve().as_uri())
     except (webbrowser.Error, OSError):

@@ -1,4 +1,4 @@
-"""The page itself: the template filled, everything in it, written whole or not at all."""
+"""Render the run page: one HTML file, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from port.report.page.subject import Subject, subject_of
 from port.training import Outcome, Remains
 
 NUMBERS = 40_000
-"""How many numbers all figures of a page hold at most: some 800 kB beside 4.8 MB of plotly.js."""
+"""The most numbers that all figures of a page hold: some 800 kB, next to 4.8 MB of plotly.js."""
 COLOURS = {"torch": TORCH, "jax": JAX, "limit": LIMIT, "control": CONTROL}
 
 
@@ -34,23 +34,23 @@ def write_run_page(
     environment: Mapping[str, Any] | None = None,
     ended: str = "",
 ) -> None:
-    """Write the page of a run: one HTML file that needs nothing beside it, and no network.
+    """Write the page of a run: one self-contained HTML file that needs no network.
 
     Args:
         outcomes: the run's comparisons, the proof first.
-        path: the file, whose name ends with .html.
-        title: what the run is called; the page's name if not given.
-        config: what the run was told; the records' own if not given.
-        environment: where it ran, as ``environment.json`` has it.
-        ended: what ended the run, where it broke off.
+        path: the file; its name ends with .html.
+        title: the run's name; by default the file's stem.
+        config: the run's options; by default those in the records.
+        environment: where it ran, in the form of ``environment.json``.
+        ended: what ended the run, if it stopped early.
 
     Raises:
-        UsageError: no page's name, or no place that can be written.
+        UsageError: the name does not end with .html, or the file cannot be written.
     """
     if path.suffix.lower() not in (".html", ".htm"):
-        raise UsageError(f"a page's name ends with .html, so that browsers and people know it; got {path}")
+        raise UsageError(f"the name of a page ends with .html; got {path}")
     page = _filled([subject_of(outcome) for outcome in outcomes], title or path.stem, config, environment, ended)
-    path = path.resolve()  # a link stays one
+    path = path.resolve()  # keep a symbolic link
     temporary = path.with_name(f".{path.stem}.part{path.suffix}")
     try:
         temporary.write_text(page, encoding="utf-8", newline="\n")
@@ -67,7 +67,7 @@ def _filled(
     environment: Mapping[str, Any] | None,
     ended: str,
 ) -> str:
-    from plotly.offline import get_plotlyjs  # not at the top: 5 MB, for a page alone
+    from plotly.offline import get_plotlyjs  # not at the top: 5 MB, needed only for a page
 
     config = config or {}
     figures: dict[str, dict[str, Any]] = {}
@@ -77,7 +77,7 @@ def _filled(
         _part(subject, number, its, figures, most)
         for number, (subject, its) in enumerate(zip(subjects, numbers, strict=True), start=1)
     ]
-    told, not_given, differ = settings.config_of(subjects, config)
+    options, defaults, differ = settings.config_of(subjects, config)
     plotly, script = Markup(get_plotlyjs()), Markup(page_file("shared.js") + page_file("script.js"))
     template = page_environment().from_string(page_file("table.jinja") + page_file("run_page.html.jinja"))
     return template.render(
@@ -88,8 +88,8 @@ def _filled(
         status=_worst(parts),
         to_look=any(subject.verdict.findings or subject.verdict.hints for subject in subjects if subject.verdict),
         speed=settings.speed_of(subjects),
-        config=told,
-        not_given=not_given,
+        config=options,
+        defaults=defaults,
         differ=differ,
         machine=settings.machine_of(environment or {}),
         sides=settings.sides_of(subjects),
@@ -106,7 +106,7 @@ def _filled(
 
 
 def in_script(values: Any) -> Markup:
-    """JSON that can stand in a script element: no markup begins in it, and no number is one that JSON has not."""
+    """Return JSON that is safe inside a script element: without markup, and without NaN or infinity."""
     written = json.dumps(values, separators=(",", ":"), allow_nan=False)
     return Markup(written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
@@ -114,7 +114,7 @@ def in_script(values: Any) -> Markup:
 def _part(
     subject: Subject, number: int, numbers: list[panels.Panel], figures: dict[str, dict[str, Any]], most: int
 ) -> dict[str, Any]:
-    """What the template needs of a comparison; its figures are added to ``figures``."""
+    """Return the template's values for one comparison, and add its figures to ``figures``."""
     figure, drawn = curves.figure_of_losses(subject, most)
     figures[f"figure-{number}"] = {**figure, "group": number}
     losses, tested = curves.losses(subject), curves.evaluations(subject)
@@ -144,7 +144,7 @@ def _part(
 
 
 def _alternative(subject: Subject, losses: curves.Curves) -> str:
-    """The figure in words."""
+    """Return the figure's text alternative."""
     said = f"Loss of {' and '.join(subject.labels)} over {losses.of} steps, and below it their relative difference"
     largest = subject.verdict.steps.largest() if subject.verdict is not None else None
     if largest is None:
@@ -153,7 +153,7 @@ def _alternative(subject: Subject, losses: curves.Curves) -> str:
 
 
 def _facts(subject: Subject, losses: curves.Curves) -> list[tuple[str, str]]:
-    """The numbers that stand in large beside the verdict."""
+    """Return the large numbers shown with the verdict."""
     facts = [("steps", f"{losses.of:,}")]
     verdict = subject.verdict
     largest = verdict.steps.largest() if verdict is not None else None
@@ -168,7 +168,7 @@ def _facts(subject: Subject, losses: curves.Curves) -> list[tuple[str, str]]:
 
 
 def _most_steps(numbers: Sequence[Sequence[panels.Panel]]) -> int:
-    """How many steps a figure of losses may draw, so that all figures together hold `NUMBERS`; a panel has half."""
+    """Return how many steps a loss figure may draw so that all figures stay within `NUMBERS`; a panel gets half."""
     columns = 0
     for its in numbers:
         drawn = [panel for panel in its if not panel.only_counts]
@@ -177,13 +177,13 @@ def _most_steps(numbers: Sequence[Sequence[panels.Panel]]) -> int:
 
 
 def _configs(subjects: Sequence[Subject]) -> dict[str, Any]:
-    """What the records say that they were told."""
-    told: dict[str, Any] = {}
+    """Return the options that the records hold."""
+    options: dict[str, Any] = {}
     for subject in subjects:
         for _, record in subject.records:
             config = record.about.get("config")
-            told |= config if isinstance(config, dict) else {}
-    return told
+            options |= config if isinstance(config, dict) else {}
+    return options
 
 
 def _worst(parts: Sequence[Mapping[str, Any]]) -> str:
@@ -193,7 +193,7 @@ def _worst(parts: Sequence[Mapping[str, Any]]) -> str:
 
 @cache
 def page_environment() -> Environment:
-    """Where templates are filled: everything is escaped, and a name that is not there is an error."""
+    """Return the templates' environment: everything is escaped, and an undefined name is an error."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, finalize=words.shown, trim_blocks=True)
     environment.lstrip_blocks = True
     environment.filters |= {"coded": words.coded, "said": words.said}
@@ -201,10 +201,10 @@ def page_environment() -> Environment:
 
 
 def page_file(name: str) -> str:
-    """The text of a file of this package."""
+    """Return the text of a file of this package."""
     return (files(__package__) / name).read_text(encoding="utf-8")
 
 
 def hash_of(script: str) -> str:
-    """What the page's own policy knows a script by: a script that is not ours does not run, however it came there."""
+    """Return a script's hash for the page's content security policy, which blocks any other script."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"

@@ -1,4 +1,4 @@
-"""The other numbers that both sides recorded: a panel for each."""
+"""The other numbers that both sides recorded: one panel for each."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from port.report.page.curves import Curves
 from port.report.page.subject import Subject
 
 MOST_PANELS = 12
-"""More numbers than these are told in the tables alone."""
+"""How many numbers get a figure; further ones appear only in tables."""
 NAMES = {"grad_norm": "gradient norm", "lr": "learning rate"}
-NOT_COMPARED = frozenset({"duration"})  # a time, which is its machine's
+NOT_COMPARED = frozenset({"duration"})  # a time depends on the machine
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One number of the record, on both sides.
+    """One recorded number, on both sides.
 
     Attributes:
-        name: in words.
+        name: the name that readers see.
         where: "step" or "evaluation".
-        curves: both sides' numbers and their relative difference.
-        whole: whether they are whole numbers.
+        curves: both sides' values and their relative difference.
+        whole: whether the values are integers.
     """
 
     name: str
@@ -37,12 +37,12 @@ class Panel:
 
     @property
     def only_counts(self) -> bool:
-        """Whether it is a count that is equal on both sides: not worth a picture."""
+        """Whether it is a count that is equal on both sides, which needs no figure."""
         a, b = self.curves.sides
         return self.whole and a == b and all(x is None or y is None or x <= y for x, y in pairwise(a))
 
     def as_json(self, subject: Subject, most: int) -> dict[str, Any]:
-        """The figure as the page's script takes it, of some ``most`` steps."""
+        """Return the figure for the page's script, with about ``most`` steps."""
         return {
             "kind": "number",
             "name": self.name,
@@ -54,7 +54,7 @@ class Panel:
 
 
 def panels(subject: Subject) -> list[Panel]:
-    """Every number but the loss that both sides recorded, those of steps first."""
+    """Return a panel for every number except the loss that both sides recorded, those of steps first."""
     found = []
     for where, lines in (("step", "steps"), ("evaluation", "evaluations")):
         sides: list[Mapping[int, RecordLine]] = [{} if side is None else getattr(side, lines) for side in subject.sides]
@@ -64,7 +64,7 @@ def panels(subject: Subject) -> list[Panel]:
 
 
 def _numbers(lines: Mapping[int, RecordLine]) -> list[str]:
-    """The names under which there is a number on some line, in the order of the record."""
+    """Return the names that have a number on some line, in the record's order."""
     return list(dict.fromkeys(name for line in lines.values() for name, value in line.more.items() if _number(value)))
 
 

@@ -74,7 +74,7 @@
     return drawn;
   };
 
-  // The vertical range of what is to be seen: of a curve that has fallen far, its end can be read.
+  // The vertical range of the visible steps, so that the end of a curve that fell far can be read.
   const span = (figure, range) => {
     let low = Infinity, high = -Infinity;
     for (const columns of [figure, figure.evaluations]) {
@@ -87,7 +87,7 @@
       });
     }
     if (low > high) return undefined;
-    const large = Math.max(Math.abs(low), Math.abs(high));  // what is all but the same is drawn as a line, not as noise
+    const large = Math.max(Math.abs(low), Math.abs(high));  // a nearly constant curve is drawn as a line, not as noise
     const margin = high - low > large * 1e-4 ? (high - low) * 0.06 : large * 0.1 || 1;
     return [low - margin, high + margin];
   };
@@ -121,7 +121,7 @@
     made.xaxis.anchor = "y2";
     made.yaxis.domain = [small ? 0.48 : 0.46, 1];
     made.annotations = [];
-    if (small) {  // a title beside the axis would take a fifth of the width
+    if (small) {  // a title next to the axis would take a fifth of the width
       for (const [text, y] of [["loss", 1], ["relative difference", 0.41]]) {
         made.annotations.push({ xref: "paper", yref: "paper", x: 0, y, xanchor: "left", yanchor: "bottom", showarrow: false, text, font: { size: 11, color: colour("quiet") } });
       }
@@ -151,7 +151,7 @@
   const hidden = {};
   const draw = (id) => {
     const drawn = traces(figures[id]);
-    // On a narrow screen the values stand below the figure: a box would hide what it is about.
+    // On a narrow screen the values are below the figure, where a hover box would hide it.
     if (narrow()) for (const trace of drawn) { delete trace.hovertemplate; trace.hoverinfo = trace.hoverinfo || "none"; }
     for (const trace of drawn) if ((hidden[id] || new Set()).has(trace.key)) trace.visible = false;
     return Plotly.react(id, drawn, layout(figures[id]), { displayModeBar: false, responsive: true, doubleClick: false, scrollZoom: false });
@@ -255,7 +255,7 @@
     });
     read(id, figure.first === null ? figure.steps.length - 1 : nearest(figure.steps, figure.first));
   };
-  // One after the other, the first at once: the page can be read and used while the rest is drawn.
+  // Draw one figure after the other: the page can be read and used while the rest is drawn.
   const waiting = Object.keys(figures);
   const next = () => {
     if (waiting.length) { begin(waiting.shift()); setTimeout(next); } else root.dataset.drawn = "";

@@ -1,4 +1,4 @@
-"""What the run was told, where it ran, and how fast it was."""
+"""The run's options, where it ran, and how fast it was."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from port.records import Record, first_step_seconds, steps_per_second
 from port.report.page.subject import Subject
 from port.report.page.tables import Table
 
-_NOT_OF_THE_MACHINE = {"config", "layers", "criterion", "optimizer", "side", "precision", "total_steps"}
+_NOT_MACHINE_FACTS = {"config", "layers", "criterion", "optimizer", "side", "precision", "total_steps"}
 _NONE = "–"
 
 
 def config_of(subjects: Sequence[Subject], config: Mapping[str, Any]) -> tuple[Table, list[str], list[str]]:
-    """What the run was told: a table, the names of what was not given, and the names of what the sides differ in."""
-    told = [_told(subjects, place) for place in (0, 1)]
-    names = list(dict.fromkeys([*config, *told[0], *told[1]]))
-    values = {name: tuple(of.get(name, config.get(name)) for of in told) for name in names}
-    differ = [name for name in names if all(name in of for of in told) and told[0][name] != told[1][name]]
+    """Return the options as a table, the names of options left at their defaults, and the names that differ by side."""
+    configs = [_recorded_config(subjects, place) for place in (0, 1)]
+    names = list(dict.fromkeys([*config, *configs[0], *configs[1]]))
+    values = {name: tuple(of.get(name, config.get(name)) for of in configs) for name in names}
+    differ = [name for name in names if all(name in of for of in configs) and configs[0][name] != configs[1][name]]
     absent = [name for name in names if values[name] == (None, None)]
-    given = [*differ, *(name for name in names if name not in differ and name not in absent)]
+    shown = [*differ, *(name for name in names if name not in differ and name not in absent)]
     if differ:
-        rows = [[name, *map(in_words, values[name])] for name in given]
+        rows = [[name, *map(in_words, values[name])] for name in shown]
         table = Table("config", ["", *subjects[0].labels], rows, frozenset(range(len(differ))))
     else:
-        table = Table("config", ["", "value"], [[name, in_words(values[name][0])] for name in given])
+        table = Table("config", ["", "value"], [[name, in_words(values[name][0])] for name in shown])
     return table, absent, differ
 
 
 def machine_of(environment: Mapping[str, Any]) -> Table:
-    """What a run depends on beside its config: the folder's ``environment.json``."""
+    """Return what a run depends on besides its config: the folder's ``environment.json``."""
     rows = [[name, in_words(value)] for name, value in environment.items() if not isinstance(value, Mapping)]
     packages = environment.get("packages")
     if isinstance(packages, Mapping):
@@ -40,15 +40,15 @@ def machine_of(environment: Mapping[str, Any]) -> Table:
 
 
 def sides_of(subjects: Sequence[Subject]) -> Table:
-    """What each record's first line says of where it ran."""
-    told = {column: _of_the_machine(record) for column, record in _columns(subjects)}
-    names = dict.fromkeys(name for of in told.values() for name in of)
-    rows = [[name.replace("_", " "), *(in_words(of.get(name)) for of in told.values())] for name in names]
-    return Table("each side", ["", *told], [row for row in rows if set(row[1:]) != {_NONE}])
+    """Return what each record's first line says about where it ran."""
+    facts = {column: _machine_facts(record) for column, record in _columns(subjects)}
+    names = dict.fromkeys(name for of in facts.values() for name in of)
+    rows = [[name.replace("_", " "), *(in_words(of.get(name)) for of in facts.values())] for name in names]
+    return Table("each side", ["", *facts], [row for row in rows if set(row[1:]) != {_NONE}])
 
 
 def speed_of(subjects: Sequence[Subject]) -> Table:
-    """The time of the first step, and the speed behind it."""
+    """Return the time of the first step, and the speed after it."""
     columns = dict(_columns(subjects))
     rows: dict[str, Callable[[Record], str]] = {
         "first step, with compilation": lambda r: _seconds(first_step_seconds(r)),
@@ -61,7 +61,7 @@ def speed_of(subjects: Sequence[Subject]) -> Table:
 
 
 def in_words(value: Any) -> str:
-    """A setting, as one would write it."""
+    """Return a setting as readers write it."""
     if value is None:
         return _NONE
     if isinstance(value, bool):
@@ -71,7 +71,7 @@ def in_words(value: Any) -> str:
     return str(value)
 
 
-def _told(subjects: Sequence[Subject], place: int) -> Mapping[str, Any]:
+def _recorded_config(subjects: Sequence[Subject], place: int) -> Mapping[str, Any]:
     for subject in subjects:
         side = subject.sides[place]
         config = side.about.get("config") if side is not None else None
@@ -87,8 +87,8 @@ def _columns(subjects: Sequence[Subject]) -> Iterable[tuple[str, Record]]:
             yield f"{subject.name}, {label}" if several else label, record
 
 
-def _of_the_machine(record: Record) -> dict[str, Any]:
-    facts = {name: value for name, value in record.about.items() if name not in _NOT_OF_THE_MACHINE}
+def _machine_facts(record: Record) -> dict[str, Any]:
+    facts = {name: value for name, value in record.about.items() if name not in _NOT_MACHINE_FACTS}
     start = facts.get("start")
     if isinstance(start, int | float) and 0 < start < 1e11:
         facts["start"] = f"{datetime.fromtimestamp(start, UTC):%Y-%m-%d %H:%M:%S} UTC"

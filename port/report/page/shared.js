@@ -1,11 +1,11 @@
 "use strict";
-// What the page of one run and the page of several have in common.
+// Shared by the page of one run and the page of several.
 const shared = (() => {
   const root = document.documentElement;
   const prefersDark = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : prefersDark.matches);
   const colour = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
-  // What a record or a folder's name says stands in plotly's labels too, where <b>, <a href=…> and %{…} mean something.
+  // Text from records and folder names goes into plotly's labels, which interpret <b>, <a href=…> and %{…}.
   const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/%\{/g, "% {");
 
   // A number as the record has it: the shortest digits that give the same number, written as Python writes them.
@@ -29,7 +29,7 @@ const shared = (() => {
     }));
   };
 
-  // The button for light and dark; redraw is called where the colours change.
+  // The button for light and dark; redraw is called when the colours change.
   const setUpTheme = (redraw) => {
     const theme = document.getElementById("theme");
     try { if (localStorage.getItem("port-theme")) root.dataset.theme = localStorage.getItem("port-theme"); } catch { /* a browser may forbid it */ }

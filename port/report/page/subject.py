@@ -1,4 +1,4 @@
-"""What the page has to say of one comparison, whether its run came to its end or broke off."""
+"""One comparison as the page shows it, whether its run finished or stopped early."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from port.training import Outcome, Remains
 
 @dataclass(frozen=True)
 class Subject:
-    """One comparison, as the page's parts take it.
+    """One comparison, as the page's parts use it.
 
     Attributes:
-        name: what it is called: "float64", "float32" or "scripts".
-        sides: the two records, PyTorch's first; None where a side left none.
-        labels: what the two are called.
+        name: its name: "float64", "float32" or "scripts".
+        sides: the two records, PyTorch's first; None if a side left none.
+        labels: the names of the two sides.
         controls: the controls' records.
-        verdict: None where there is no step that both have.
+        verdict: None if the sides have no step in common.
         weights: the final tensor that differs most.
-        broken: how the run broke off, a sentence for each side that did.
+        broken: how the run stopped early, a sentence for each side that did.
     """
 
     name: str
@@ -34,19 +34,19 @@ class Subject:
 
     @property
     def records(self) -> Iterator[tuple[str, Record]]:
-        """The records that there are, with what they are called."""
+        """Yield the records that exist, with their labels."""
         return ((label, side) for label, side in zip(self.labels, self.sides, strict=True) if side is not None)
 
     @property
     def precision(self) -> str:
-        """What the records were judged as, or say of themselves."""
+        """The precision that the records were judged in, or state themselves."""
         if self.verdict is not None:
             return self.verdict.precision
         return next((record.precision for _, record in self.records if record.precision), "float32")
 
 
 def subject_of(comparison: Outcome | Remains) -> Subject:
-    """What the page's parts take."""
+    """Return a comparison in the form the page's parts use."""
     sides = comparison.torch, comparison.jax
     labels = _labels(sides)
     missing = comparison.missing if isinstance(comparison, Remains) else {}
@@ -66,7 +66,7 @@ def subject_of(comparison: Outcome | Remains) -> Subject:
 
 
 def _labels(sides: tuple[Record | None, Record | None]) -> tuple[str, str]:
-    """The sides' names; where both are of one side, or from one script, what their paths differ in."""
+    """Return the sides' labels; for two of one framework, or from one script, the differing parts of their paths."""
     a, b = (side if side is None else side.name for side in sides)
     if a != b or sides[0] is None or sides[1] is None:
         return a or "torch", b or "jax"
@@ -80,7 +80,7 @@ def _labels(sides: tuple[Record | None, Record | None]) -> tuple[str, str]:
 def _broken_off(record: Record | None, label: str, missing: str | None) -> str | None:
     if record is None:
         return f"there is no record of {label} ({missing})" if missing else f"there is no record of {label}"
-    if record.finished or not record.about:  # a record without a first line never says that it ended
+    if record.finished or not record.about:  # a record without a first line cannot say that it finished
         return None
     total = record.about.get("total_steps")
     of = f" of {total}" if isinstance(total, int) else ""

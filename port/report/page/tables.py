@@ -1,4 +1,4 @@
-"""The tables below the figures: the values that a picture alone would keep from those who do not see it."""
+"""Tables below the figures: the values as text, for readers who cannot see the figure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from port.report.page.subject import Subject
 from port.report.page.words import apart, number
 
 NTH = ("", "second ", "third ")
-"""The largest differences that a table names."""
+"""Ordinals of the largest differences that a table lists."""
 MOST_ROWS = 12
-"""A table with no more steps than these shows all of them."""
+"""A table shows all steps if there are at most this many."""
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,10 @@ class Table:
     """A plain table.
 
     Attributes:
-        caption: what it holds.
-        headers: of the columns; the first heads the names of the rows.
-        rows: as many cells as headers each.
-        marked: the rows that the eye should find.
+        caption: the table's title.
+        headers: of the columns; the first is for the row names.
+        rows: the cells of each row, one per header.
+        marked: indices of highlighted rows.
     """
 
     caption: str
@@ -33,13 +33,13 @@ class Table:
 
 
 def table_of_losses(subject: Subject, curves: Curves, caption: str, *, all_rows: bool = False) -> Table:
-    """The first and last steps, where the losses part, and the largest differences.
+    """Return a table of the first and last steps, where the losses part, and the largest differences.
 
     Args:
         subject: the comparison.
-        curves: its curves, not thinned.
-        caption: of the table.
-        all_rows: whether to show every step where there are few.
+        curves: its curves, before thinning.
+        caption: the table's title.
+        all_rows: whether to show every step if there are few.
     """
     first = subject.verdict.first if subject.verdict is not None else None
     parted = first.step if first is not None else None
@@ -62,7 +62,7 @@ def table_of_losses(subject: Subject, curves: Curves, caption: str, *, all_rows:
 
 
 def table_of_number(subject: Subject, panel: Panel) -> Table:
-    """The last values of a number, and where it is furthest apart."""
+    """Return a table of a number's last values, and where the sides are furthest apart."""
     curves, rows = panel.curves, []
     both = [place for place, difference in enumerate(curves.differences) if difference is not None]
     if both:
@@ -83,7 +83,7 @@ def _row(what: str, panel: Panel, place: int) -> list[str]:
 
 
 def _chosen(curves: Curves, parted: int | None) -> dict[int, str]:
-    """Places of the curves worth a row, with what they are."""
+    """Return the indices worth a row, each with its description."""
     said: dict[int, list[str]] = {}
 
     def say(place: int | None, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Which points of a long curve are drawn: few enough to be quick, and never without an extreme."""
+"""Choose which points of a long curve to draw: few enough to be fast, and always with the extremes."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ Column = Sequence[float | None]
 
 
 def kept(columns: Sequence[Column], most: int, always: Collection[int] = ()) -> list[int]:
-    """The places that are drawn of columns of one length, in order: all of them, or some ``most``.
+    """Return the indices to draw of columns of equal length, in order: all of them, or about ``most``.
 
-    The columns are cut into equal stretches. Of each, every column keeps where it is smallest, where it is largest and
-    where it first has no number, so that no peak and no gap is lost; and the first and the last place of all are kept.
-    What is drawn is what was recorded: nothing is averaged.
+    The columns are cut into equal stretches. In each stretch, every column keeps its smallest value, its largest value
+    and its first gap, so that no peak and no gap is lost. The first and last index are always kept. The values drawn
+    are the values recorded: nothing is averaged.
 
     Args:
-        columns: values by place; None where there is no number.
-        most: how many places may be drawn; ``always`` and the ends may add to it.
-        always: places that are kept whatever stands there.
+        columns: values by index; None where there is no number.
+        most: how many indices to return; ``always`` and the ends may add to it.
+        always: indices to keep in any case.
     """
     length = len(columns[0]) if columns else 0
     if length <= most:
         return list(range(length))
     stretches = max(1, most // (3 * len(columns)))
     places = _kept_of(columns, stretches) | {0, length - 1, *always}
-    # Columns that are much alike have their extremes at the same places: then there is room for more stretches.
+    # Similar columns have their extremes at the same indices: then there is room for more stretches.
     for share in (0.9, 0.6, 0.4):
         more = _kept_of(columns, min(int(share * stretches * most / len(places)), length)) | {0, length - 1, *always}
         if len(places) < len(more) <= most:

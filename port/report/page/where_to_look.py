@@ -1,4 +1,4 @@
-"""Where to look if the two part: the first step, the hints, and the known differences that this run touches."""
+"""Where to look if the sides diverge: the first step, the hints, and the notes that apply to this run."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _OF_PRECISION = {"float64": ("P2",), "float32": ("P1", "P3")}
 
 @dataclass(frozen=True)
 class Touched:
-    """A note, and what of this run it is about."""
+    """A note, and which parts of this run it applies to."""
 
     note: Note
     because: list[str]
 
 
 def notes_of(subjects: Sequence[Subject], config: Mapping[str, Any]) -> list[Touched]:
-    """The notes on this run's layers, loss and optimizer, and on replicas and accumulation where it has them.
+    """Return the notes on this run's layers, loss and optimizer, and on replicas and accumulation if it uses them.
 
-    The layers are those that a record's first line names; a record that names none has none that are known.
+    The layers are those named in a record's first line; without such names, no layer notes are returned.
     """
     because: dict[str, list[str]] = {}
 
@@ -49,12 +49,12 @@ def notes_of(subjects: Sequence[Subject], config: Mapping[str, Any]) -> list[Tou
 
 
 def layers_are_known(subjects: Sequence[Subject]) -> bool:
-    """Whether a record says which layers its model has."""
+    """Whether a record names the layers of its model."""
     return any(_strings(record.about.get("layers")) for subject in subjects for _, record in subject.records)
 
 
 def _named(subjects: Sequence[Subject], config: Mapping[str, Any], *keys: str) -> list[str]:
-    """What the records, or else the config, say under these keys: names of classes."""
+    """Return the class names that the records, or else the config, hold under these keys."""
     found: list[str] = []
     for subject in subjects:
         for _, record in subject.records:
@@ -79,7 +79,7 @@ def _notes_of_layer(name: str) -> list[str]:
 
 
 def _notes_of_optimizer(name: str) -> list[str]:
-    # torch says a class's module: torch.optim.adam.Adam.
+    # torch gives the full path of a class: torch.optim.adam.Adam.
     public = f"torch.optim.{_short(name)}" if name.startswith("torch.optim.") else name
     return [id for pair in all_optimizers() if pair.torch == public or pair.name == name.lower() for id in pair.notes]
 

@@ -1,4 +1,4 @@
-"""How the page says things: its first sentence, numbers, and what comes from files that anybody may have written."""
+"""The page's wording: its headline, its numbers, and text from files, which may hold anything."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from port.records.limits import later_floor
 from port.report.page.subject import Subject
 
 LONGEST = 2000
-"""Characters of one value that are shown."""
+"""The most characters of one value that are shown."""
 _POWER = re.compile(r"\b\d[\d.]*e-\d+\b")
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def headline(subjects: Sequence[Subject]) -> str:
-    """The page's first sentence: how the run broke off, or the verdict over all of it."""
+    """Return the page's headline: how the run stopped early, or the verdict over all comparisons."""
     broken = [(subject.name, ", and ".join(subject.broken)) for subject in subjects if subject.broken]
     if broken:
         where = "; ".join(f"{name}: {how}" if len(subjects) > 1 else how for name, how in broken)
-        return f"The run broke off: {where}."
+        return f"The run stopped early: {where}."
     verdicts = [subject.verdict for subject in subjects if subject.verdict is not None]
     if not verdicts:
         return "There is nothing to compare."
@@ -37,7 +37,7 @@ def headline(subjects: Sequence[Subject]) -> str:
             return f"{names} differ in their final weights."
         return f"{names} part at {'the evaluation after ' if first.where == 'evaluation' else ''}step {first.step}."
     if any(verdict.status is Status.CANNOT_JUDGE for verdict in verdicts):
-        return f"{names} were not shown to be the same, nor to differ."
+        return f"{names} cannot be judged."
     if not any(verdict.precision == "float64" for verdict in verdicts) and any(map(_is_far, verdicts)):
         return f"{names} are as far apart as {subjects[0].labels[0]} is from itself."
     return f"{names} are the same run."
@@ -50,17 +50,17 @@ def _is_far(verdict: Verdict) -> bool:
 
 
 def status_of(subject: Subject) -> str:
-    """A word for the comparison's colour: "agree", "differ", "unjudged" or "broken"."""
+    """Return the class of a comparison's colour: "agree", "differ", "unjudged" or "broken"."""
     return "broken" if subject.broken or subject.verdict is None else colour_of(subject.verdict.status)
 
 
 def colour_of(status: Status) -> str:
-    """A status as the name of a class in the style sheet."""
+    """Return a status as a class name in the style sheet."""
     return "unjudged" if status is Status.CANNOT_JUDGE else str(status)
 
 
 def kind_of(subject: Subject) -> str:
-    """What sort of evidence a comparison is."""
+    """Return what kind of evidence a comparison is."""
     precision, count = subject.precision, len(subject.controls)
     if precision == "float64":
         evidence = "the proof: rounding stays near 1e-12, a fault does not"
@@ -72,22 +72,22 @@ def kind_of(subject: Subject) -> str:
 
 
 def number(value: float | None, *, whole: bool = False) -> str:
-    """A number as the record has it, to the last digit."""
+    """Format a number as the record has it, to the last digit."""
     if value is None:
         return "–"
     return str(int(value)) if whole else repr(float(value))
 
 
 def apart(value: float | None) -> str:
-    """A relative difference."""
+    """Format a relative difference."""
     return "–" if value is None else "0" if value == 0 else f"{value:.2e}"
 
 
 def shown(value: Any) -> Any:
-    """What comes from outside, for the template: what cannot be seen made visible, and cut where it is endless.
+    """Return text from outside for the template: invisible characters made visible, long text cut.
 
-    Control characters (a terminal's escapes among them), marks that turn the direction of writing, and halves of
-    characters, which no file can hold, are written as their numbers. Escaping for HTML is the template's.
+    Control characters (terminal escapes too), marks that change the direction of writing, and unpaired surrogates,
+    which no file can hold, are written as their code points. The template escapes HTML.
     """
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
@@ -96,7 +96,7 @@ def shown(value: Any) -> Any:
 
 
 def coded(text: str) -> Markup:
-    """A sentence of ours, with what stands between backticks as code."""
+    """Return one of our sentences, with text between backticks as code."""
     parts = text.split("`")
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if place % 2 else escape(part) for place, part in enumerate(parts)
@@ -104,7 +104,7 @@ def coded(text: str) -> Markup:
 
 
 def said(sentence: str, labels: Sequence[str] = ()) -> Markup:
-    """A sentence whose numbers stay on one line; where it begins with both sides, they have their colours."""
+    """Return a sentence with each number kept on one line; if it begins with both sides, they get their colours."""
     start = Markup("")
     if labels and sentence.startswith(f"{labels[0]} and {labels[1]} "):
         sentence = sentence.removeprefix(f"{labels[0]} and {labels[1]}")

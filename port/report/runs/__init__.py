@@ -1,1 +1,1 @@
-"""Several runs on one page: their verdicts, their losses over one another, and the options in which they differ."""
+"""Several runs on one page: their verdicts, their losses in one figure, and the options that differ."""

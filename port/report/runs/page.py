@@ -1,4 +1,4 @@
-"""The page of several runs: one HTML file that needs nothing beside it, and no network."""
+"""The page of several runs: one self-contained HTML file that needs no network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from port.training.judgement import Outcome
 from port.weights.whole import whole
 
 NUMBERS = 40_000
-"""How many numbers all curves of a page hold at most, as on the page of one run."""
+"""The most numbers that all curves of a page hold, as on the page of one run."""
 ON_LIGHT_AND_DARK = (
     ("#1d6fa5", "#63b3ea"),
     ("#c2410c", "#fb923c"),
@@ -32,24 +32,24 @@ ON_LIGHT_AND_DARK = (
     ("#854d0e", "#facc15"),
     ("#475569", "#cbd5e1"),
 )
-"""The runs' colours, on a light and on a dark ground; with more runs than colours they begin again, dashed."""
+"""The runs' colours, on a light and on a dark background; further runs reuse them with dashes."""
 
 
 def write_runs_page(runs: Sequence[RunFolder], path: Path) -> None:
-    """Write the page.
+    """Write the page of several runs.
 
     Args:
-        runs: one at least.
-        path: the file, whose name ends with .html; one that is there is replaced.
+        runs: at least one.
+        path: the file; its name ends with .html. An existing file is replaced.
 
     Raises:
-        UsageError: another suffix.
-        BrokenWeights: a place that cannot be written.
+        UsageError: the name does not end with .html.
+        BrokenWeights: the file cannot be written.
     """
-    from plotly.offline import get_plotlyjs  # not at the top: 5 MB, for a page alone
+    from plotly.offline import get_plotlyjs  # not at the top: 5 MB, needed only for a page
 
     if path.suffix.lower() not in (".html", ".htm"):
-        raise UsageError(f"a page's name ends with .html, so that browsers and people know it; got {path}")
+        raise UsageError(f"the name of a page ends with .html; got {path}")
     plotly, script = Markup(get_plotlyjs()), Markup(page_file("shared.js") + _file("runs.js"))
     names = list(dict.fromkeys(one.name for run in runs for one in run.comparisons))
     page = (
@@ -76,7 +76,7 @@ def write_runs_page(runs: Sequence[RunFolder], path: Path) -> None:
 
 
 def headline(runs: Sequence[RunFolder]) -> str:
-    """The page's first sentence: how many runs agree."""
+    """Return the page's headline: how many runs agree."""
     counts: dict[str, int] = {}
     for run in runs:
         counts[str(run.status)] = counts.get(str(run.status), 0) + 1
@@ -85,7 +85,7 @@ def headline(runs: Sequence[RunFolder]) -> str:
 
 
 def _figure(name: str, runs: Sequence[RunFolder], numbers: int) -> Mapping[str, Any]:
-    """The curves of all runs that have a comparison of this name."""
+    """Return the curves of all runs that have a comparison of this name."""
     having = [(place, run, one) for place, run in enumerate(runs) for one in run.comparisons if one.name == name]
     most = max(20, numbers // (4 * len(having)))
     precision = having[0][2].verdict.precision
@@ -102,7 +102,7 @@ def _look(place: int) -> Mapping[str, Any]:
 
 
 def _curves(one: Outcome, most: int) -> Mapping[str, Any]:
-    """Both sides' losses and their relative difference, of some ``most`` steps."""
+    """Return both sides' losses and their relative difference, at about ``most`` steps."""
     steps = sorted(set(one.torch.steps) | set(one.jax.steps))
     apart = dict(zip(one.verdict.steps.steps, one.verdict.steps.values, strict=True))
     columns = [

@@ -1,4 +1,4 @@
-"""A run's folder as `port train` leaves it: its options, and both sides of it, judged."""
+"""Read a run's folder as `port train` leaves it: its options and its judged comparisons."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class RunFolder:
     """One run.
 
     Attributes:
-        name: its folder's, or as much of its path as tells it from the others.
+        name: the folder's name, with as many parents as it takes to tell the runs apart.
         path: its folder.
-        config: the options that it ran with.
+        config: the options of the run.
         comparisons: one for each precision.
     """
 
@@ -39,14 +39,14 @@ class RunFolder:
 
 
 def read_run_folders(paths: Sequence[Path]) -> list[RunFolder]:
-    """Read runs; a folder that holds run folders stands for all of them, in the order of their names.
+    """Read runs; a folder of run folders is replaced by the runs in it, sorted by name.
 
     Args:
         paths: folders.
 
     Raises:
-        UsageError: a path that is no run's folder and holds none, or no record in it.
-        BrokenRecord, BrokenWeights: a file that cannot be read; a record's line is named.
+        UsageError: a path is not a run's folder and contains none.
+        BrokenRecord, BrokenWeights: a file cannot be read; the message names the line of a record.
     """
     folders = list(dict.fromkeys(found.resolve() for path in paths for found in _folders(path)))
     names = _names(folders)
@@ -55,17 +55,19 @@ def read_run_folders(paths: Sequence[Path]) -> list[RunFolder]:
 
 def _folders(path: Path) -> list[Path]:
     if not path.is_dir():
-        raise UsageError(f"{path} is no folder: name the folders of runs, as port train leaves them in runs/")
+        raise UsageError(f"{path} is not a folder: name folders of runs, which port train writes to runs/")
     if _records(path):
         return [path]
     within = sorted(one for one in path.iterdir() if one.is_dir() and _records(one))
     if not within:
-        raise UsageError(f"{path} is no run's folder, and holds none: no folder in it has torch.jsonl and jax.jsonl")
+        raise UsageError(
+            f"{path} is not a run's folder and contains none: no folder in it has torch.jsonl and jax.jsonl"
+        )
     return within
 
 
 def _records(folder: Path) -> list[Path]:
-    """The folders within a run's folder that hold a record of each side; the proof first."""
+    """Return the folders within a run's folder that hold a record of each side, the proof first."""
     found = [one.parent for one in folder.glob("*/torch.jsonl") if (one.parent / "jax.jsonl").is_file()]
     return sorted(found, key=lambda one: (one.name != "float64", one.name))
 
@@ -77,7 +79,7 @@ def _read(folder: Path, name: str) -> RunFolder:
 
 
 def _comparison(folder: Path) -> Outcome:
-    """Judge one precision of a run; of a run that was killed, the steps that are there."""
+    """Judge one precision of a run; if the run was killed, judge the steps that were recorded."""
     torch, jax = (folder / f"{side}.jsonl" for side in SIDES)
     controls = sorted(folder.glob("control-*.jsonl"))
     weights = folder / "torch.safetensors", folder / "jax.safetensors"
@@ -92,13 +94,13 @@ def _comparison(folder: Path) -> Outcome:
 def _json(path: Path) -> Mapping[str, Any]:
     try:
         values = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):  # the page shows what there is
+    except (OSError, ValueError, RecursionError):  # the page shows what could be read
         return {}
     return values if isinstance(values, Mapping) else {}
 
 
 def _names(folders: Sequence[Path]) -> dict[Path, str]:
-    """The last parts of each path, as many as tell all of them apart."""
+    """Return the last parts of each path, as many as are needed to tell them apart."""
     for count in range(1, max((len(one.parts) for one in folders), default=1) + 1):
         names = {one: "/".join(one.parts[-count:]) for one in folders}
         if len(set(names.values())) == len(folders):

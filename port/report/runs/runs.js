@@ -28,7 +28,7 @@
     ];
   });
 
-  // A label at each power of ten, or at every few where there are many.
+  // A label at each power of ten, or at every few if there are many.
   const decades = (figure) => {
     const there = figure.runs.flatMap((run) => run.differences).filter((value) => value !== null);
     const high = Math.max(figure.floor * 10, ...there.map((value) => Math.min(value, 1e3)));
@@ -51,7 +51,7 @@
 
   const show = (place, range) => { ranges[place] = range; draw(place); };
 
-  // The union of all runs' steps, which the slider goes along.
+  // The union of all runs' steps, which the slider steps through.
   const steps = figures.map((figure) => [...new Set(figure.runs.flatMap((run) => run.steps))].sort((a, b) => a - b));
   const read = (place, at) => {
     const step = steps[place][at], row = document.querySelector(`[data-reading="${place}"]`);

@@ -1,4 +1,4 @@
-"""The tables of several runs: a row for each comparison, and the options in which the runs differ."""
+"""The tables of several runs: one row for each comparison, and the options that differ between runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEADERS = [
 
 
 def table_of_runs(runs: Sequence[RunFolder]) -> Table:
-    """A row for each comparison of each run; those that do not agree are marked."""
+    """Return a row for each comparison of each run; those that do not agree are marked."""
     rows = [[run.name, *_cells(one)] for run in runs for one in run.comparisons]
     return Table("runs", HEADERS, rows, frozenset(i for i, row in enumerate(rows) if row[2] != "agree"))
 
@@ -46,11 +46,11 @@ def _cells(one: Outcome) -> list[str]:
 
 
 def table_of_options(runs: Sequence[RunFolder], *, differ: bool) -> Table:
-    """The runs' options, a column for each run.
+    """Return the runs' options, one column for each run.
 
     Args:
-        runs: whose.
-        differ: those that are not the same in all; otherwise those that are, in one column.
+        runs: the runs.
+        differ: whether to return the options that differ between runs; otherwise those that are equal, in one column.
     """
     names = list(dict.fromkeys(name for run in runs for name in run.config if name != "out"))  # the folder itself
     values = {name: [in_words(run.config.get(name)) for run in runs] for name in names}

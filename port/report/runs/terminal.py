@@ -1,4 +1,4 @@
-"""Several runs in a terminal."""
+"""Print several runs in the terminal."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ COLOURS = {"agree": "green", "differ": "bold red", "cannot be judged": "yellow"}
 
 
 def print_runs(runs: Sequence[RunFolder], console: Console, *, page: Path | None = None) -> None:
-    """Print the runs' table, and the options in which they differ.
+    """Print the runs' table, and the options that differ between them.
 
     Args:
-        runs: one at least.
+        runs: at least one.
         console: where to.
-        page: where their page is, if one was written.
+        page: the path of their page, if one was written.
     """
     _print(table_of_runs(runs), console)
     differ = table_of_options(runs, differ=True)

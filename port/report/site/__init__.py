@@ -1,4 +1,4 @@
-"""The static site: guides, reference, lessons in two columns, differences, old tutorials, cheat sheet; one search."""
+"""The static site: guides, reference, lessons side by side, differences, old tutorials and cheat sheet, one search."""
 
 from port.report.site.reading import Reading, reading_of_files, reading_of_lesson
 from port.report.site.writing import write_site

@@ -1,4 +1,4 @@
-"""The cheat sheet: every pair there is, the registered ones too, as a row. All of it is read from `port.pairs`."""
+"""The cheat sheet: one row for every pair, registered ones included. It is read from `port.pairs`."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from port.pairs.schedules import SCHEDULES, all_schedules, plateau_of, schedule_
 from port.pairs.schedules.examples import all_examples
 from port.report.site.places import Place, place_of
 
-WIDTH = 64  # columns that a call may take before it is broken into lines
-SHOWN_STEPS = 4  # of a schedule that has no formula, and is tabulated
+WIDTH = 64  # columns of a call before it is wrapped
+SHOWN_STEPS = 4  # of a schedule without a formula, which is tabulated
 
 
 @dataclass(frozen=True)
 class Twin:
-    """One of the things that say in JAX what torch's thing says.
+    """A JAX counterpart of something in torch.
 
     Attributes:
-        jax: its name, or a call of it.
-        moves: where each parameter goes, a line each; of an operator, where the two are the same.
-        refused: why there is none; then there is no name.
+        jax: its name, or a call.
+        moves: where each parameter goes, one line each; for an operator, the conditions under which the two are equal.
+        refused: why there is no counterpart; ``jax`` is then empty.
     """
 
     jax: str
@@ -44,9 +44,9 @@ class CheatSheetEntry:
     Attributes:
         kind: "layer", "operator", "loss", "optimizer" or "schedule".
         torch: PyTorch's name, or a call of it.
-        twins: what says it in JAX. Of several, the first that can say the layer's options is what is built.
-        notes: ids of the differences that touch it.
-        place: where its pair is written; None of one that has been registered.
+        twins: the JAX counterparts. Of several, conversion builds the first that supports the layer's options.
+        notes: ids of the notes that apply.
+        place: where the pair is defined; None for a registered one.
     """
 
     kind: str
@@ -57,9 +57,9 @@ class CheatSheetEntry:
 
 
 def cheat_sheet() -> list[CheatSheetEntry]:
-    """Every layer, operator, loss, optimizer and schedule that has a pair, in the order in which the pairs stand.
+    """Return every layer, operator, loss, optimizer and schedule that has a pair, in the order of the pairs.
 
-    Schedules are read from live schedulers, which takes torch.
+    Schedules are read from live schedulers, which requires torch.
     """
     families = {name: family.PAIRS for name, family in vars(layers).items() if hasattr(family, "PAIRS")}
     return [
@@ -74,7 +74,7 @@ def cheat_sheet() -> list[CheatSheetEntry]:
 
 
 def _entries(kind: str, pairs: tuple[LayerPair, ...], where: str | None = None) -> Iterator[CheatSheetEntry]:
-    """The pairs of one class of torch's are one row."""
+    """Yield one row for all pairs of one torch class."""
     for torch in dict.fromkeys(name_of(pair.torch) for pair in pairs):
         its = [pair for pair in pairs if name_of(pair.torch) == torch]
         twins = dict.fromkeys(_twin(pair) for pair in its)
@@ -85,18 +85,18 @@ def _entries(kind: str, pairs: tuple[LayerPair, ...], where: str | None = None) 
 
 def _twin(pair: LayerPair) -> Twin:
     flax = name_of(pair.flax)
-    if flax == "flax.nnx.Module":  # of a pair that is there to say why not
+    if flax == "flax.nnx.Module":  # a pair that only explains why there is no twin
         return Twin("", refused=pair.unfit(None) or "")
     return Twin(short(flax) + _options(pair, flax), _moves(pair))
 
 
 def _options(pair: LayerPair, flax: str) -> str:
-    """torch's defaults as a function's arguments, ``(…, approximate=False)``; nothing where they need no saying."""
+    """Return torch's defaults as a function's arguments, ``(…, approximate=False)``; may be empty."""
     if not flax.rpartition(".")[2].islower():
         return ""
     try:
         layer = resolve(pair.torch)()
-    except (TypeError, ImportError):  # it has arguments without defaults, or is a person's own and not here
+    except (TypeError, ImportError):  # it requires arguments, or is the user's own class and cannot be imported
         return ""
     options = pair.arguments(layer) if pair.fits_torch(layer) else {}
     simple = {name: value for name, value in options.items() if isinstance(value, bool | int | float | str)}
@@ -105,7 +105,7 @@ def _options(pair: LayerPair, flax: str) -> str:
 
 def _moves(pair: LayerPair) -> tuple[str, ...]:
     if callable(pair.params):
-        return ("parameters move as the layer was built",)
+        return ("parameters move according to the layer's options",)
     return tuple(map(_moved, pair.params))
 
 
@@ -113,7 +113,7 @@ def _moved(param: ParamPair) -> str:
     moves = ", ".join(map(str, param.moves))
     torch, jax = " and ".join(param.torch_names), " and ".join(param.flax_names)
     if torch == jax and not moves:
-        return f"{torch}, as it is"
+        return f"{torch}, unchanged"
     return f"{torch} → {jax}" + (f", {moves}" if moves else "")
 
 
@@ -133,7 +133,7 @@ def _functions() -> Iterator[CheatSheetEntry]:
 
 
 def _optimizers() -> Iterator[CheatSheetEntry]:
-    """What torch's defaults become, or why nothing."""
+    """Yield what torch's defaults become, or why they become nothing."""
     own = registered(OptimizerPair)
     for pair in all_optimizers():
         why = pair.refused(pair.defaults)
@@ -168,12 +168,12 @@ def _written(what: Expression | float) -> str:
     if not isinstance(what, Expression):
         return str(what)
     source = short(what.source(width=WIDTH))
-    # A schedule that has no formula is written out, step by step, as far as is shown.
+    # A schedule without a formula is written out step by step, up to the last step shown.
     return source.replace("]))", ", …]))") if what.function == "port.transforms.tabulated" else source
 
 
 def short(name: str) -> str:
-    """A name, or a call, as people write it who have imported nnx, linen and the schedulers' modules."""
+    """Shorten a name or a call, as code writes it that has imported nnx, linen and the schedulers' modules."""
     for whole, said in (
         ("torch.optim.lr_scheduler.", "lr_scheduler."),
         ("torch.optim.swa_utils.", "swa_utils."),

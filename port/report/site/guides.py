@@ -12,7 +12,7 @@ from port.report.site.places import source_page
 from port.report.site.prose import Section, sections
 
 SOURCE = re.compile(r"\]\(\.\./([\w/]+\.py)(?:#[^)]*)?\)")
-"""A link to a source of ours."""
+"""A link to one of our source files."""
 ORDER = (
     "move_a_model",
     "move_a_checkpoint",
@@ -34,8 +34,8 @@ class GuidePage:
     """A guide.
 
     Attributes:
-        name: its file's, without the suffix.
-        text: Markdown, as GitHub shows it too.
+        name: the file's name without its suffix.
+        text: Markdown that GitHub renders too.
     """
 
     name: str
@@ -43,17 +43,17 @@ class GuidePage:
 
     @property
     def path(self) -> str:
-        """Its page, from the site's folder."""
+        """The page's path from the site's folder."""
         return f"guides/{self.name}.html"
 
     @cached_property
     def sections(self) -> list[Section]:
-        """Its title, then its headings."""
+        """The title, then the headings."""
         return sections(self.text)
 
     @property
     def title(self) -> str:
-        """Its first heading."""
+        """The first heading."""
         return self.sections[0].title
 
     @property
@@ -63,16 +63,16 @@ class GuidePage:
 
 
 def guides() -> list[GuidePage]:
-    """All guides, in reading order; then the notebooks."""
+    """Return all guides in reading order, then the notebooks."""
     folder = files("port") / "guides"
     written = [GuidePage(name, (folder / f"{name}.md").read_text("utf-8")) for name in ORDER]
     return written + [GuidePage(name, markdown_of((folder / f"{name}.ipynb").read_text("utf-8"))) for name in NOTEBOOKS]
 
 
 def link_from_guide(address: str) -> str:
-    """An address in a guide's Markdown → the same on the site.
+    """Return the site's address for an address in a guide's Markdown.
 
-    A guide is a page, and so is a source that a guide points to. What is not on the site is left as it is.
+    Guides are pages, and so are sources that a guide links to. Other addresses are returned unchanged.
     """
     target, mark, anchor = address.partition("#")
     name, _, suffix = target.rpartition(".")
@@ -84,5 +84,5 @@ def link_from_guide(address: str) -> str:
 
 
 def sources_of(guide: GuidePage) -> list[str]:
-    """The sources that the guide points to, from ``port``."""
+    """Return the sources that a guide links to, as paths from ``port``."""
     return list(dict.fromkeys(SOURCE.findall(guide.text)))

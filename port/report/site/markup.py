@@ -1,4 +1,4 @@
-"""A source's lines as HTML: highlighted, escaped, ids of notes as links, marks where twins differ."""
+"""Source lines as HTML: highlighted, escaped, note ids as links, and marks where twins differ."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from port.lessons.visible import visible
 from port.pairs.notes import NOTES
 
 Piece = tuple[str, str]
-"""What a piece of a line is, as a class of the style sheet; and its text."""
+"""A piece of a line: its class in the style sheet, and its text."""
 
 NOTE_IDS = {note.id for note in NOTES}
 CITED = re.compile(r"\b[A-Z]\d{1,2}\b")
 
 
 def highlighted(lines: Sequence[str], *, is_python: bool = True) -> list[list[Piece]]:
-    """Each line in pieces. What would be invisible, or turn the direction of writing, is written out."""
+    """Split each line into pieces. Invisible characters, and those that change direction, are written as escapes."""
     shown = [visible(line) for line in lines]
     plain = [[("", line)] for line in shown]
     if not is_python:
@@ -36,18 +36,18 @@ def highlighted(lines: Sequence[str], *, is_python: bool = True) -> list[list[Pi
             if part:
                 pieces[-1].append((_style(kind), part))
     said = ["".join(text for _, text in line) for line in pieces]
-    return pieces if said == shown else plain  # the lexer may not lose a character
+    return pieces if said == shown else plain  # fall back if the lexer lost a character
 
 
 def html_of(pieces: Sequence[Piece], marks: Sequence[Span] = (), *, notes_at: str | None = None) -> Markup:
-    """One line. ``marks`` are emphasised; ``notes_at`` is the page of the notes, which cited ids are linked to."""
+    """Return one line as HTML. ``marks`` are emphasised; note ids become links to the page ``notes_at``."""
     return Markup("").join(_html(style, text, marked, notes_at) for style, text, marked in _cut(pieces, marks))
 
 
 def linked(text: str, notes_at: str) -> Markup:
-    """A sentence: escaped, `code` in backticks as code, ids of notes as links."""
+    """Return a sentence as HTML: escaped, text in backticks as code, note ids as links."""
     halves = text.split("`")
-    if len(halves) % 2 == 0:  # one backtick has no other
+    if len(halves) % 2 == 0:  # a backtick is unpaired
         return _linked(text, notes_at)
     return Markup("").join(
         Markup("<code>{}</code>").format(half) if place % 2 else _linked(half, notes_at)
@@ -57,12 +57,12 @@ def linked(text: str, notes_at: str) -> Markup:
 
 def _style(kind: Any) -> str:
     if kind in Name and kind not in (Name.Decorator, Name.Function, Name.Class, Name.Builtin):
-        return ""  # most words are names; they are plain
+        return ""  # most words are names; they stay plain
     return STANDARD_TYPES.get(kind, "")
 
 
 def _cut(pieces: Sequence[Piece], marks: Sequence[Span]) -> Iterator[tuple[str, str, bool]]:
-    """The pieces, cut where a mark begins or ends; and whether each is marked."""
+    """Cut the pieces where a mark begins or ends, and yield whether each is marked."""
     ends = sorted({place for mark in marks for place in mark})
     start = 0
     for style, text in pieces:

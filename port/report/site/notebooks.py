@@ -1,4 +1,4 @@
-"""Notebooks as Markdown, with the fences of the guides, so that they are shown, searched and tested as guides are."""
+"""Notebooks as Markdown, with the guides' code fences, so that they are shown, searched and tested like guides."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ FILE = re.compile(r"%%writefile (\S+)\n")
 
 
 def markdown_of(notebook: str) -> str:
-    """A notebook's cells, in order.
+    """Return a notebook's cells as Markdown, in order.
 
-    ``%%writefile`` becomes a fence with a title, lines that start with ``!`` become a shell's. What a cell printed
-    stands below it, marked as what was printed elsewhere: numbers differ in their last places.
+    ``%%writefile`` becomes a fence with a title; lines that start with ``!`` become a shell fence. A cell's output
+    follows it, marked as printed elsewhere, because numbers differ in their last digits between machines.
     """
     return "\n\n".join(part for cell in json.loads(notebook)["cells"] for part in _parts(cell)) + "\n"
 

@@ -1,4 +1,4 @@
-"""The site's pages, as text by their paths: templates filled from the lessons, notes, pairs, guides and docstrings."""
+"""The site's pages as text, by path: templates filled from lessons, notes, pairs, guides and docstrings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ KINDS = {
 
 
 def pages(readings: Sequence[Reading]) -> Iterator[tuple[str, str]]:
-    """Each file of the site: its path from the site's folder, and its text."""
+    """Yield each file of the site: its path from the site's folder, and its text."""
     entries = cheat_sheet()
     for number, reading in enumerate(readings):
         around = {
@@ -99,7 +99,7 @@ def _signature(one: PublicName) -> Markup:
 
 
 def _files(entries: Sequence[CheatSheetEntry], written: Sequence[GuidePage], rooms: Sequence[Room]) -> list[str]:
-    """The sources that other pages lead to, from ``port``."""
+    """Return the sources that other pages link to, as paths from ``port``."""
     pairs = {f"pairs/{entry.place.file}" for entry in entries if entry.place is not None}
     cited = {file for guide in written for file in sources_of(guide)}
     return sorted(pairs | cited | {one.file for room in rooms for one in room.all_names()})
@@ -113,15 +113,15 @@ def _sources(paths: Sequence[str], readings: Sequence[Reading]) -> Iterator[tupl
         yield _page("source.html.jinja", path, readings, file=f"port/{file}", lines=shown)
 
 
-def _page(template: str, path: str, readings: Sequence[Reading], **told: Any) -> tuple[str, str]:
+def _page(template: str, path: str, readings: Sequence[Reading], **values: Any) -> tuple[str, str]:
     up = _up(path)
     to_notes = partial(linked, notes_at=up + NOTES_PAGE if path != NOTES_PAGE else "")
-    text = _templates().get_template(template).render(path=path, up=up, readings=readings, linked=to_notes, **told)
+    text = _templates().get_template(template).render(path=path, up=up, readings=readings, linked=to_notes, **values)
     return path, text
 
 
 def _up(path: str) -> str:
-    """From a page to the site's folder."""
+    """Return the relative path from a page to the site's folder."""
     return "../" * path.count("/")
 
 
@@ -137,7 +137,7 @@ def _templates() -> Environment:
 
 
 def _cited(readings: Sequence[Reading], entries: Sequence[CheatSheetEntry]) -> Mapping[str, list[tuple[str, str]]]:
-    """Of each note: what cites it, and where that is."""
+    """Return what cites each note, and where."""
     cited: dict[str, list[tuple[str, str]]] = {note.id: [] for note in NOTES}
     for reading in readings:
         text = "\n".join(line for source in reading.sources for line in source.lines)
@@ -157,7 +157,7 @@ def _says(text: str, note: Note) -> bool:
 def _search_index(
     readings: Sequence[Reading], entries: Sequence[CheatSheetEntry], written: Sequence[GuidePage], rooms: Sequence[Room]
 ) -> str:
-    """The list as a script: a page that was opened from a file may load a script, and nothing else."""
+    """Return the search index as a script: a page opened from a file can load a script, but cannot fetch data."""
     lessons = search_index(readings, NOTES, OUTDATED, entries)
     found = sorted([*search_guides(written), *search_names(rooms), *lessons], key=lambda one: one.rank)
     return "const SEARCH_INDEX = " + json.dumps([astuple(one) for one in found], separators=(",", ":")) + ";\n"

@@ -1,4 +1,4 @@
-"""Where in the project's source a pair is written, so that the cheat sheet can lead there."""
+"""Find where a pair is defined in the project's source, so that the cheat sheet can link to it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 import port.pairs
 
 PAIRS = Path(port.pairs.__file__).parent
-LISTS = re.compile(r"__init__|examples")  # files that list the pairs, or call what they speak of
-SHORTEST = len("Pad")  # what is shorter begins too many names
+LISTS = re.compile(r"__init__|examples")  # files that list pairs, or call what they describe
+SHORTEST = len("Pad")  # shorter strings are prefixes of too many names
 
 
 def source_page(file: str) -> str:
-    """The page of a source, whose path is from ``port``."""
+    """Return the page of a source, whose path is from ``port``."""
     return f"source/{file.removesuffix('.py')}.html"
 
 
@@ -29,10 +29,10 @@ class Place:
 
 
 def place_of(name: str, *where: str) -> Place:
-    """The line that says a class or function of torch's, in the files or folders given.
+    """Return the line that names a torch class or function, within the files or folders in ``where``.
 
-    Some pairs put its name together (``f"Conv{rank}d"``): then the line that says the most of its beginning. If none
-    does, the first line of the first file.
+    Some pairs build the name (``f"Conv{rank}d"``): then the line with the longest prefix of it. If no line matches,
+    the first line of the first file.
     """
     files = [file for each in where for file in _files(PAIRS / each)]
     parts = name.split(".")
@@ -56,7 +56,7 @@ def _path(file: Path) -> str:
 
 @cache
 def _strings(file: Path) -> dict[str, int]:
-    """What the strings of a source say, and the first line that says it; without the package that all are in."""
+    """Return the strings of a source, without the prefix ``torch.nn.``, and the first line that contains each."""
     lines: dict[str, int] = {}
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

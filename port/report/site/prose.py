@@ -1,4 +1,4 @@
-"""Markdown as HTML: guides and docstrings, with highlighted code and with links that lead to the site's pages."""
+"""Markdown as HTML: guides and docstrings, with highlighted code and links to the site's pages."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Section:
     """A heading of a text.
 
     Attributes:
-        level: 1 is the text's title.
-        title: its words, without markup.
+        level: the heading's level; 1 is the text's title.
+        title: the words of the heading, without markup.
         anchor: its id on the page.
         text: the prose below it, up to the next heading, without markup and without code blocks.
     """
@@ -36,7 +36,7 @@ class Section:
 
 
 def sections(text: str) -> list[Section]:
-    """The headings of a Markdown text, in order, with the prose below each."""
+    """Return the headings of a Markdown text, in order, with the prose below each."""
     found: list[Section] = []
     tokens = _parser().parse(text)
     for place, token in enumerate(tokens):
@@ -50,11 +50,11 @@ def sections(text: str) -> list[Section]:
 
 
 def rendered(text: str, *, notes_at: str, link: Callable[[str], str] = str) -> Markup:
-    """A Markdown text as HTML. Raw HTML in it is shown, not obeyed.
+    """Return a Markdown text as HTML. Raw HTML in it is escaped.
 
     Args:
         text: the Markdown.
-        notes_at: the page of the differences, from this one: ids of notes become links to it.
+        notes_at: relative path of the differences page; note ids become links to it.
         link: an address in the text → the address on the site.
     """
     parser = _parser()
@@ -70,12 +70,12 @@ def rendered(text: str, *, notes_at: str, link: Callable[[str], str] = str) -> M
 
 
 def slug(title: str) -> str:
-    """A heading's id, as GitHub makes it."""
+    """Return a heading's id, as GitHub makes it."""
     return re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
 
 
 def plain(token: Token) -> str:
-    """The words of an inline token."""
+    """Return the words of an inline token."""
     return "".join(" " if child.type.endswith("break") else child.content for child in token.children or ())
 
 
@@ -83,7 +83,7 @@ def plain(token: Token) -> str:
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     parser.add_render_rule("fence", _code)
-    parser.add_render_rule("code_block", _code)  # an indented one, as docstrings have them
+    parser.add_render_rule("code_block", _code)  # an indented block, as in docstrings
     parser.add_render_rule("text", _text)
     parser.add_render_rule("table_open", lambda *_: '<div class="table" tabindex="0"><table>')
     parser.add_render_rule("table_close", lambda *_: "</table></div>")
@@ -103,6 +103,6 @@ def _code(_: RendererHTML, tokens: Sequence[Token], place: int, *__: Any) -> str
 
 def _text(_: RendererHTML, tokens: Sequence[Token], place: int, __: Any, environment: dict[str, str]) -> str:
     kinds = [token.type for token in tokens[:place]]
-    if kinds.count("link_open") > kinds.count("link_close"):  # a link holds no other
+    if kinds.count("link_open") > kinds.count("link_close"):  # links cannot be nested
         return escape(tokens[place].content)
     return linked(tokens[place].content, environment["notes_at"])

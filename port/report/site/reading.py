@@ -1,4 +1,4 @@
-"""A page of two sources beside each other: its rows, and what can be jumped to."""
+"""A page of two sources side by side: its rows, and its table of contents."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SIDES = ("torch", "jax")
 
 @dataclass(frozen=True)
 class PageLine:
-    """A line as the page shows it.
+    """One line as the page shows it.
 
     Attributes:
-        number: counted from 1.
+        number: the line number, from 1.
         anchor: its id on the page.
-        indent: how many columns it is indented by; what is wrapped is indented further.
-        html: its text.
+        indent: the indentation in columns; wrapped lines are indented further.
+        html: the text, as HTML.
     """
 
     number: int
@@ -36,7 +36,7 @@ class PageLine:
 
 @dataclass(frozen=True)
 class ShownRow:
-    """Two cells, None where a line has no twin."""
+    """Two cells; None where a line has no twin."""
 
     kind: str
     cells: tuple[PageLine | None, PageLine | None]
@@ -44,7 +44,7 @@ class ShownRow:
 
 @dataclass(frozen=True)
 class Jump:
-    """A definition or a cell's title: its name, how deep it stands, and its line."""
+    """A definition or a cell's title: its name, its depth, and its line."""
 
     name: str
     depth: int
@@ -54,15 +54,15 @@ class Jump:
 
 @dataclass(frozen=True)
 class Reading:
-    """What one page shows.
+    """A page of two sources.
 
     Attributes:
-        name: the lesson's.
+        name: the lesson's name.
         about: its first sentence.
-        alignment: both sources.
-        path: the page, from the site's folder.
-        is_lesson: whether it is one of the tour's, of which more can be said than of any two files.
-        account: what the left one does, line by line, where `port script` has watched it.
+        alignment: both sources, aligned.
+        path: the page's path from the site's folder.
+        is_lesson: whether it is a lesson of the tour, rather than any two files.
+        account: what the left source does, line by line, if `port script` has run it.
     """
 
     name: str
@@ -74,31 +74,31 @@ class Reading:
 
     @property
     def sources(self) -> tuple[SourceText, SourceText]:
-        """The left one and the right one."""
+        """The left and the right source."""
         return self.alignment.left, self.alignment.right
 
     @property
     def files(self) -> tuple[str, str]:
-        """Their names."""
+        """The names of the two sources."""
         return visible(self.alignment.left.name), visible(self.alignment.right.name)
 
     @property
     def shown_account(self) -> str:
-        """The account, for the page."""
+        """The account, ready for the page."""
         return "\n".join(visible(line) for line in (self.account or "").splitlines())
 
     @property
     def remarks(self) -> list[str]:
-        """What a reader should know of them."""
+        """Remarks on both sources, for readers."""
         return [visible(remark) for remark in self.alignment.remarks]
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """How many rows there are of each kind."""
+        """The number of rows of each kind."""
         return {str(kind): sum(row.kind is kind for row in self.alignment.rows) for kind in Kind}
 
     def rows(self, *, notes_at: str) -> list[ShownRow]:
-        """The rows in order; ``notes_at`` is the page of the notes, from this one."""
+        """Return the rows in order; ``notes_at`` is the notes page's path, relative to this page."""
         pieces = [highlighted(source.lines, is_python=_is_python(source)) for source in self.sources]
         shown = []
         for row in self.alignment.rows:
@@ -113,7 +113,7 @@ class Reading:
         return shown
 
     def jumps(self) -> list[Jump]:
-        """Definitions and titles in the order of the rows: the left source's, and those that the right has alone."""
+        """Return definitions and titles in the order of the rows: the left source's, and those only the right has."""
         found: dict[str, tuple[int, Jump]] = {}
         for place, (side, source) in enumerate(zip(SIDES, self.sources, strict=True)):
             try:
@@ -127,13 +127,13 @@ class Reading:
 
 
 def reading_of_lesson(lesson: Lesson) -> Reading:
-    """A lesson's page."""
+    """Return a lesson's page."""
     path = f"lessons/{_slug(lesson.name)}.html"
     return Reading(lesson.name, lesson.about(), align(*lesson.sources()), path, account=lesson.account())
 
 
 def reading_of_files(left: SourceText, right: SourceText, account: str | None = None) -> Reading:
-    """The page of any two files; with the account of the left one, if there is one."""
+    """Return the page of any two files, with the left one's account if there is one."""
     names = [visible(PurePath(source.name).name) for source in (left, right)]
     path = f"lessons/{'-'.join(map(_slug, names))}.html"
     return Reading(
@@ -142,7 +142,7 @@ def reading_of_files(left: SourceText, right: SourceText, account: str | None = 
 
 
 def _slug(name: str) -> str:
-    """A name as a file's name that needs no quoting in a link."""
+    """Return a file name for a name, such that links need no quoting."""
     return re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-")[:60] or "page"
 
 

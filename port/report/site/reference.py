@@ -1,4 +1,4 @@
-"""The reference: every public name, its signature and its docstring, which griffe reads without importing them."""
+"""The reference: every public name, its signature and docstring, read by griffe without importing the packages."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ ROOMS = (
     "port.report",
     "port.errors",
 )
-"""The packages that are documented, in the order of the reference."""
+"""The packages that are documented, in the reference's order."""
 LONGEST_VALUE = 120  # characters of a constant that are shown
 WIDTH = 88  # columns of a signature on one line
 
 
 def first_paragraph(texts: tuple[str, ...]) -> str:
-    """On one line; empty where there is no text."""
+    """Return the first paragraph on one line; empty if there is no text."""
     return " ".join(texts[0].partition("\n\n")[0].split()) if texts else ""
 
 
 @dataclass(frozen=True)
 class Described:
-    """Things that a docstring lists: parameters, attributes, errors, what is returned.
+    """A list in a docstring: parameters, attributes, errors or return values.
 
     Attributes:
-        title: "Parameters".
-        rows: each thing's name, its type, and what is said of it, in Markdown.
+        title: the list's title, such as "Parameters".
+        rows: the name, the type and the description (Markdown) of each item.
     """
 
     title: str
@@ -61,18 +61,18 @@ class Described:
 
 @dataclass(frozen=True)
 class PublicName:
-    """A class, a function or a value that a package shows.
+    """A class, a function or a value in a package's public interface.
 
     Attributes:
-        name: as it is imported: "port.nn.BatchNorm".
+        name: the name for import: "port.nn.BatchNorm".
         kind: "class", "function" or "attribute".
-        signature: how it is called, or its value; empty where neither says anything.
+        signature: the call signature, or the value; empty if neither is informative.
         texts: the paragraphs of its docstring, in Markdown.
-        described: the lists of its docstring.
-        file: its source, from ``port``.
-        line: where it is defined.
+        described: the docstring's lists.
+        file: the source's path, from ``port``.
+        line: the line of the definition.
         arguments: the signature's, each with its type and default.
-        methods: of a class, the public ones that have a docstring.
+        methods: a class's public methods that have a docstring.
     """
 
     name: str
@@ -87,7 +87,7 @@ class PublicName:
 
     @property
     def short(self) -> str:
-        """The last part of its name."""
+        """The last part of the name."""
         return self.name.rpartition(".")[2]
 
     @property
@@ -96,7 +96,7 @@ class PublicName:
         return first_paragraph(self.texts)
 
     def signature_lines(self) -> list[str]:
-        """The signature, an argument a line where one line would be too long."""
+        """Return the signature, with one argument per line if a single line would be too long."""
         if len(self.signature) <= WIDTH or not self.arguments:
             return [self.signature]
         before, _, _ = self.signature.partition("(")
@@ -106,12 +106,12 @@ class PublicName:
 
 @dataclass(frozen=True)
 class Room:
-    """A package's page.
+    """The page of one package.
 
     Attributes:
         name: "port.nn".
         texts: the paragraphs of its docstring, in Markdown.
-        names: what it shows, by name.
+        names: the public names, sorted.
     """
 
     name: str
@@ -120,11 +120,11 @@ class Room:
 
     @property
     def path(self) -> str:
-        """Its page, from the site's folder."""
+        """The page's path from the site's folder."""
         return f"reference/{self.name}.html"
 
     def all_names(self) -> Iterator[PublicName]:
-        """What it shows, each followed by its methods."""
+        """Yield the public names, each followed by its methods."""
         for one in self.names:
             yield one
             yield from one.methods
@@ -137,7 +137,7 @@ class Room:
 
 @cache
 def reference() -> tuple[Room, ...]:
-    """Every documented package with all of its public names."""
+    """Return every documented package with all its public names."""
     return tuple(map(_room, ROOMS))
 
 
@@ -152,7 +152,7 @@ def _room(name: str) -> Room:
 
 
 def _defined(module: griffe.Module) -> Iterator[str]:
-    """The public names that a module without ``__all__`` defines itself."""
+    """Yield the public names that a module without ``__all__`` defines itself."""
     return (name for name, member in module.members.items() if not name.startswith("_") and not member.is_alias)
 
 
@@ -164,22 +164,22 @@ def _module(name: str) -> griffe.Module:
 
 
 def _file(module: str) -> Path | None:
-    """A module's source."""
+    """Return a module's source file."""
     path = ROOT.joinpath(*module.split(".")[1:])
     return next((file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()), None)
 
 
 def _found(module: str, name: str) -> griffe.Object:
-    """Where a name that a module shows is defined: imports are followed."""
+    """Return the definition of a name that a module exports: imports are followed."""
     member = _module(module).members.get(name)
     if member is None or not member.is_alias:
         if member is None and _file(f"{module}.{name}"):
             return _module(f"{module}.{name}")
-        assert isinstance(member, griffe.Object), f"{module} shows {name}, and does not define it"
+        assert isinstance(member, griffe.Object), f"{module} exports {name}, and does not define it"
         return member
     assert isinstance(member, griffe.Alias)
     home, _, defined = member.target_path.rpartition(".")
-    if _file(member.target_path):  # a module of ours
+    if _file(member.target_path):  # one of our modules
         return _module(member.target_path)
     return _found(home, defined)
 
@@ -196,7 +196,7 @@ def _public(name: str, found: griffe.Object) -> PublicName:
 
 
 def _line(found: griffe.Object) -> int:
-    """Where it is defined, below its decorators."""
+    """Return the line of the definition, below its decorators."""
     decorators = found.decorators if isinstance(found, griffe.Class | griffe.Function) else ()
     return max((one.endlineno + 1 for one in decorators if one.endlineno), default=found.lineno or 1)
 
@@ -220,7 +220,7 @@ def _signature(found: griffe.Object, arguments: tuple[str, ...]) -> str:
 
 
 def _arguments(found: griffe.Object) -> tuple[str, ...]:
-    """What a function or a class takes."""
+    """Return the arguments of a function or a class."""
     if isinstance(found, griffe.Class):
         made = found.members.get("__init__")
         if made is None and any("dataclass" in str(decorator.value) for decorator in found.decorators):
@@ -230,7 +230,7 @@ def _arguments(found: griffe.Object) -> tuple[str, ...]:
 
 
 def _fields(found: griffe.Class) -> Iterator[str]:
-    """A dataclass's."""
+    """Yield a dataclass's fields as arguments."""
     for one in found.members.values():
         if isinstance(one, griffe.Attribute) and one.annotation is not None and "ClassVar" not in str(one.annotation):
             yield f"{one.name}: {one.annotation}" + ("" if one.value is None else f" = {one.value}")
@@ -271,7 +271,7 @@ def _docstring(found: griffe.Object) -> tuple[tuple[str, ...], tuple[Described, 
             lists.append(Described(title, tuple(map(_row, section.value))))
         elif isinstance(section.value, str):
             texts.append(section.value)
-        else:  # "Note:" and the like: a title and its text
+        else:  # "Note:" and the like: a titled paragraph
             texts.append(str(getattr(section.value, "contents", getattr(section.value, "description", ""))))
     return tuple(texts), tuple(lists)
 

@@ -1,4 +1,4 @@
-"""What the site's search looks through: a list of things to find, as data that every page loads."""
+"""The site's search index: a list of entries, as data that every page loads."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from port.report.site.reference import Room
 
 @dataclass(frozen=True)
 class SearchHit:
-    """Something that can be found.
+    """An entry of the search index.
 
     Attributes:
-        rank: what is lower comes first among what is found.
-        title: what is looked through, and shown.
-        where: what is shown beside it.
-        link: the page, from the site's folder, and the place on it.
+        rank: lower ranks come first in the results.
+        title: the text that is searched and shown.
+        where: the text shown next to it.
+        link: the page and the anchor, from the site's folder.
     """
 
     rank: int
@@ -34,7 +34,7 @@ class SearchHit:
 def search_index(
     readings: Iterable[Reading], notes: Iterable[Note], outdated: Iterable[Outdated], entries: Iterable[CheatSheetEntry]
 ) -> list[SearchHit]:
-    """Lessons, definitions, notes, the tutorials' and the cheat sheet's rows, and every line of the lessons."""
+    """Return entries for lessons, definitions, notes, the rows of both tables, and every line of the lessons."""
     found: list[SearchHit] = []
     for reading in readings:
         found += _of_reading(reading)
@@ -55,7 +55,7 @@ def search_index(
 
 
 def search_guides(guides: Iterable[GuidePage]) -> Iterator[SearchHit]:
-    """Guides, their headings, and the prose below each."""
+    """Yield entries for guides, their headings, and the prose below each."""
     for guide in guides:
         yield SearchHit(0, guide.title, "guide", guide.path)
         for section in guide.sections:
@@ -67,7 +67,7 @@ def search_guides(guides: Iterable[GuidePage]) -> Iterator[SearchHit]:
 
 
 def search_names(rooms: Iterable[Room]) -> Iterator[SearchHit]:
-    """Packages, their public names, and the methods of these, each with the first line of its docstring."""
+    """Yield entries for packages, their public names and methods, each with its docstring's first line."""
     for room in rooms:
         yield SearchHit(1, room.name, room.summary, room.path)
         for one in room.all_names():

@@ -1,4 +1,4 @@
-"""The site as a folder: all pages are made before the first one is put in its place."""
+"""Write the site into a folder: all pages are made before the first one is moved into place."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ from port.report.site.pages import pages
 from port.report.site.reading import Reading
 
 MANIFEST = "site.json"
-"""Names the files that are ours: an earlier site's are replaced or removed, and nothing else is touched."""
+"""A file that lists the site's files: those of an earlier site are replaced or removed; other files are kept."""
 
 
 def write_site(readings: Sequence[Reading], folder: Path) -> Path:
-    """Write the tour as a static site, which needs no server; returns its first page.
+    """Write the tour as a static site, which needs no server, and return its first page.
 
-    A folder that holds an earlier site is brought up to date, and what else is in it stays; another one has to be
-    empty.
+    A folder with an earlier site is updated, and its other files are kept. Any other folder must be empty.
 
     Raises:
-        UsageError: there is something else in the folder, or it cannot be written.
+        UsageError: the folder holds other files but no site, or it cannot be written.
     """
     folder = folder.absolute()
     if folder.is_file():
-        raise UsageError(f"{folder} is a file; give a folder for the site")
+        raise UsageError(f"{folder} is a file; choose a folder for the site")
     is_new = not folder.exists()
     try:
         earlier = _earlier(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=".site-", dir=folder))  # in the folder: no other may be written, or near
+        made = Path(tempfile.mkdtemp(prefix=".site-", dir=folder))  # others may be read-only
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error.strerror}") from None
     try:
@@ -57,10 +56,10 @@ def write_site(readings: Sequence[Reading], folder: Path) -> Path:
 
 
 def _earlier(folder: Path) -> set[str]:
-    """The files of the site that the folder holds.
+    """Return the files of the site in the folder.
 
     Raises:
-        UsageError: it holds other things, and no site.
+        UsageError: the folder holds other files but no site.
     """
     if not folder.is_dir() or not any(folder.iterdir()):
         return set()
@@ -69,7 +68,7 @@ def _earlier(folder: Path) -> set[str]:
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         named = None
     if not isinstance(named, list):
-        raise UsageError(f"{folder} holds other things than an earlier site; give a new folder, or an empty one")
+        raise UsageError(f"{folder} holds other files but no earlier site; choose a new folder or an empty one")
     return {name for name in named if isinstance(name, str) and _is_inside(name)}
 
 
@@ -79,7 +78,7 @@ def _is_inside(name: str) -> bool:
 
 
 def _remove(folder: Path, names: set[str]) -> None:
-    """Files that are no longer of the site, and folders that were only for them."""
+    """Remove files that the site no longer has, and folders that this leaves empty."""
     for name in names:
         path = folder / name
         if path.is_file():

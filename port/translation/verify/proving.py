@@ -89,7 +89,7 @@ def prove(
         return proving.proof()
     except KeyboardInterrupt:
         # Return what was compared so far; a second interrupt ends the command.
-        return proving.ended(unjudged="it was interrupted before all was compared: run it again")
+        return proving.ended(unjudged="it was interrupted before everything was compared: run it again")
 
 
 class _Proving:

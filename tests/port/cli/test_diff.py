@@ -257,7 +257,7 @@ def test_the_tables(files, capsys):
         (["binary.py", "torch.py", "--html", "site"], "is binary"),
         (["torch.py", "nowhere.py", "--html", "site"], "there is no file"),
         (["--html", "folder/../torch.py"], "is a file"),
-        (["--html", "."], "holds other things"),
+        (["--html", "."], "holds other files"),
     ],
 )
 def test_what_is_no_site_and_no_table(arguments, said, files, capsys):

@@ -25,6 +25,8 @@ import torch
 from flax import linen, nnx
 from torch import nn
 
+from port import nn as port_nn
+
 
 class Net(nn.Module):
     def __init__(self, width=6):
@@ -59,6 +61,28 @@ class Opaque(linen.Module):
         for _ in range(3):
             x = getattr(linen, self.activation)(linen.Dense(4)(x))
         return linen.Dense(6)(x) + linen.Dense(6)(x)
+
+
+class Normed(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(4, 5), nn.BatchNorm1d(5))
+
+
+class FlaxsNormed(nnx.Module):
+    """Flax's own norm keeps the biased variance (W8)."""
+
+    def __init__(self, *, rngs):
+        self.dense = nnx.Linear(4, 5, rngs=rngs)
+        self.bn = nnx.BatchNorm(5, momentum=0.9, epsilon=1e-5, rngs=rngs)
+
+    def __call__(self, x):
+        return self.bn(self.dense(x))
+
+
+class TorchsNormed(FlaxsNormed):
+    def __init__(self, *, rngs):
+        super().__init__(rngs=rngs)
+        self.bn = port_nn.BatchNorm(5, rngs=rngs)
 
 
 def batch():
@@ -124,6 +148,19 @@ def test_models_that_differ_are_told(capsys: pytest.CaptureFixture[str]) -> None
     given = ["match", *OPAQUE, "--input", "3,4", "--flax-kwargs", '{"activation": "relu"}']
     assert main([*given, "--rename", "^left=Dense_3"]) == 1
     assert "A mapping is proposed, and the two models differ with it" in capsys.readouterr().out
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(("twin", "code"), [("FlaxsNormed", 1), ("TorchsNormed", 0)])
+def test_a_proved_mapping_of_models_that_train_differently(
+    twin: str, code: int, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("match_models:Normed", f"match_models:{twin}")
+    assert main(["match", *names, "--input", "6,4", "-o", "mapping.toml"]) == code
+    said = capsys.readouterr().out
+    assert "The mapping is proved in float64" in said and (folder / "mapping.toml").is_file()
+    differs = "But the models differ in training, in 1 buffer." in said
+    assert differs == ("in training they differ: buffers, training: 1.running_var" in said) == (code == 1), said
 
 
 @pytest.mark.parametrize(

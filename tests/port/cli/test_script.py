@@ -10,9 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from port.cli import main
+from port.scripts.observation import schema
 
 TRAINERS = Path(__file__).parents[1] / "scripts" / "trainers"
 DATA = Path(os.environ.get("PORT_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
@@ -50,7 +52,8 @@ def test_an_account_in_the_scripts_own_lines(tmp_path: Path) -> None:
         assert words in said, f"{words}\n{done.stdout}"
     number = 1 + source.splitlines().index("    optimizer.step()")
     assert f"\n{number}" in done.stdout
-    assert "update 4" in done.stderr and (tmp_path / "observed" / "observation.json").exists()
+    assert "update 4" in done.stderr
+    jsonschema.validate(json.loads((tmp_path / "observed" / "observation.json").read_text()), schema())
     assert (tmp_path / "gpt.py").read_text() == source
     again = port("gpt.py", "--observe-only", cwd=tmp_path)
     assert again.returncode == 2 and "observed already exists" in again.stderr
@@ -69,7 +72,9 @@ def test_for_programs_and_a_script_that_fails(tmp_path: Path) -> None:
     assert "--working-folder . runs it here" in port(f"{tmp_path}/a.py", "--observe-only", cwd=Path("/")).stderr
     (tmp_path / "frozen.py").write_text((TRAINERS / "frozen.py").read_text())
     done = port("frozen.py", "--observe-only", "--json", "--watch", "2", "-o", "there", cwd=tmp_path)
-    assert len(json.loads(done.stdout)["steps"]) == 2
+    account = json.loads(done.stdout)
+    jsonschema.validate(account, schema())
+    assert len(account["steps"]) == 2 and account == json.loads((tmp_path / "there" / "observation.json").read_text())
 
 
 BAD = {

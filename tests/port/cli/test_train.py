@@ -188,7 +188,7 @@ def test_a_trainer_that_dies_ends_the_other(death, tmp_path):
     assert "Traceback" not in done.stderr or "raise" in death
     assert (tmp_path / "run" / "scripts" / "jax.jsonl").exists()
     page = (tmp_path / "run" / "run.html").read_text()
-    assert "The run broke off" in page
+    assert "The run stopped early" in page
     assert "out of paper" in page
 
 

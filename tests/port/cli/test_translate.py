@@ -379,7 +379,7 @@ def test_checkpointed_and_standalone(place: Path, tmp_path: Path, capsys: pytest
     assert "\nclass BatchNorm(nnx.Module):" in source
     report = (folder / "report.md").read_text("utf-8")
     assert "from net import load  # needs neither torch nor port\n" in report
-    assert "computed again in the backward pass: `Net`\n" in report
+    assert "the backward pass recomputes activations: `Net`\n" in report
     imported(folder / "test_net.py").test_it_is_the_same_model()
 
 

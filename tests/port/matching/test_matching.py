@@ -319,7 +319,7 @@ def test_a_layer_of_another_width_stays_open_on_both_sides() -> None:
 
 
 def test_what_is_no_model_is_refused() -> None:
-    with pytest.raises(UsageError, match="wrong way round"):
+    with pytest.raises(UsageError, match="swapped"):
         port.match(vision.NnxFlattenNet(nnx.Rngs(0)), Chain(), drawn(3, 4))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="does not take the inputs"):
         port.match(Chain(), with_variables(LinenChain(), drawn(3, 4)), drawn(3, 5))

@@ -42,9 +42,10 @@ def match(
 def test_outputs_and_gradients_of_parameters_prove_it(findings: tuple[str, ...], is_proved: bool) -> None:
     found = match(findings=findings)
     assert bool(found) == found.is_proved == is_proved
-    assert found.status == (Status.AGREE if is_proved else Status.DIFFER)
+    assert found.status == (Status.DIFFER if findings else Status.AGREE)
     assert bool(found.trains_otherwise) == (is_proved and bool(findings))
     assert found.sentence.startswith("The mapping is proved in float64: 2 outputs.") == is_proved
+    assert ("But the models differ in training, in 1 buffer." in found.sentence) == (findings == ("buffers",))
 
 
 @pytest.mark.parametrize(

@@ -302,7 +302,7 @@ def test_inputs_that_a_side_does_not_take() -> None:
 def test_what_is_no_model() -> None:
     with pytest.raises(UsageError, match=r"expected a flax\.nnx\.Module or \(Linen module, variables\)"):
         port.check(Model(), object(), X)
-    with pytest.raises(UsageError, match="give \\(module, variables\\)"):
+    with pytest.raises(UsageError, match="pass \\(module, variables\\)"):
         port.check(Model(), Linen(), X)
     with pytest.raises(UsageError, match="without values"):
         port.check(Model(), nnx.eval_shape(FlaxModel), X)
@@ -313,13 +313,13 @@ def test_what_is_no_model() -> None:
 @pytest.mark.parametrize("option", ["rtol", "atol"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, "1e-3", True])
 def test_a_limit_that_is_none(option: str, value: Any) -> None:
-    with pytest.raises(UsageError, match=f"{option} is a finite number, 0 or larger"):
+    with pytest.raises(UsageError, match=f"{option} is a finite number of at least 0"):
         port.check(*pair(), X, **{option: value})
 
 
 @pytest.mark.parametrize("steps", [0, -1, "x", 2.0, True])
 def test_steps_that_are_none(steps: Any) -> None:
-    with pytest.raises(UsageError, match="steps is a whole number from 1"):
+    with pytest.raises(UsageError, match="steps is an integer of at least 1"):
         port.check(*pair(), X, steps=steps)
 
 
@@ -334,9 +334,9 @@ def test_classes_and_models_the_wrong_way_round() -> None:
         port.check(Model, ours, X)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"\(Linen module, variables\), got the class FlaxModel \(give an instance"):
         port.check(theirs, FlaxModel, X)
-    with pytest.raises(UsageError, match="the wrong way round"):
+    with pytest.raises(UsageError, match="the two models are swapped"):
         port.check(ours, theirs, X)
-    with pytest.raises(UsageError, match="the wrong way round"):
+    with pytest.raises(UsageError, match="the two models are swapped"):
         port.check((Linen(), {}), theirs, X)  # type: ignore[arg-type]
 
 

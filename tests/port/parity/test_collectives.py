@@ -75,11 +75,11 @@ def test_what_is_meant(kind: str, along: tuple[str, ...], shape: tuple[int, ...]
     [
         ("all-gather", ("fsdp",), (2, 5, 8), "activations are gathered"),
         ("all-reduce", ("fsdp",), (2, 5, 8), "activations are summed"),
-        ("all-gather", ("tensor",), (8, 6), "nothing is gathered"),
-        ("all-to-all", ("fsdp",), (8, 6), "sends parts about"),
-        ("collective-permute", ("tensor",), (8, 6), "sends parts about"),
+        ("all-gather", ("tensor",), (8, 6), "not gathered"),
+        ("all-to-all", ("fsdp",), (8, 6), "moves shards between devices"),
+        ("collective-permute", ("tensor",), (8, 6), "moves shards between devices"),
         ("all-reduce", ("fsdp", "tensor"), (2, 5, 8), "at once"),
-        ("all-reduce", ("?",), (8, 6), "sends parts about"),
+        ("all-reduce", ("?",), (8, 6), "moves shards between devices"),
     ],
 )
 def test_what_is_not(kind: str, along: tuple[str, ...], shape: tuple[int, ...], said: str) -> None:

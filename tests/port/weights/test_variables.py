@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 import torch
@@ -94,6 +95,28 @@ def test_to_flaxs_own_batch_norm_what_has_no_place_is_kept_beside(net: Net) -> N
     port.load(flax, net)
     back = port.to_torch(flax, like=net)  # from the module: the count is the torch module's own
     assert equal(back, net.state_dict())
+
+
+@pytest.mark.parametrize("is_on_mesh", [False, True])
+def test_variables_for_ports_batch_norm_load_into_flaxs_own(net: Net, is_on_mesh: bool) -> None:
+    """A file of ``port convert --torch`` has the count, which flax's own has no place for: the pair says so."""
+    where = {"mesh": jax.make_mesh((1,), ("data",))} if is_on_mesh else {}
+    variables, loaded, direct = port.to_flax(net), FlaxNet(nnx.Rngs(0)), FlaxNet(nnx.Rngs(1))
+    assert variables["batch_stats"]["norm"]["num_batches_tracked"] == 9
+    port.load(loaded, variables, **where)
+    port.load(direct, net)
+    jax.tree.map(np.testing.assert_array_equal, *(nnx.to_pure_dict(nnx.state(each)) for each in (loaded, direct)))
+
+
+@pytest.mark.parametrize("path", ["norm.num_batches", "conv.num_batches_tracked", "num_batches_tracked"])
+def test_a_count_of_no_layer_that_counts_is_refused(net: Net, path: str) -> None:
+    """The planted faults: no pair says of these that they are torch's alone."""
+    variables = port.to_flax(net)
+    layer, _, name = path.rpartition(".")
+    held = variables["batch_stats"].setdefault(layer, {}) if layer else variables["batch_stats"]
+    held[name] = np.array(9)
+    with pytest.raises(WeightsMismatch, match=rf"unexpected: {path}"):
+        port.load(FlaxNet(nnx.Rngs(0)), variables)
 
 
 def test_a_state_dict_needs_a_model_to_go_by(net: Net) -> None:

@@ -1,4 +1,4 @@
-"""Another activation than torch's, or the same with other options."""
+"""Activations that differ from torch's, or have other options."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "hard_sigmoid": F.hardsigmoid,
     "quick GELU, x · sigmoid(1.702 x)": lambda x: x * torch.sigmoid(1.702 * x),
 }
-"""By jax.nn's name."""
+"""Keyed by jax.nn's name."""
 _IN_JAX = {"hardswish": "hard_swish", "hardsigmoid": "hard_sigmoid"}
 _SLOPES = (0.01, 0.1, 0.2, 0.3)
 
 
 def gelu(operation: TorchOperation) -> Iterator[Way]:
-    """The tanh approximation for the exact one, and the other way round."""
+    """GELU's tanh approximation instead of the exact one, or vice versa."""
     if operation.name == "gelu":
         if operation.arguments.get("approximate", "none") == "none":
             why = "Flax takes GELU's tanh approximation, torch's is the exact one"
@@ -45,7 +45,7 @@ def gelu(operation: TorchOperation) -> Iterator[Way]:
 
 
 def slope(operation: TorchOperation) -> Iterator[Way]:
-    """Another slope below zero."""
+    """Another negative slope."""
     if operation.name == "leaky_relu":
         own = operation.arguments.get("negative_slope", 0.01)
         for other in _SLOPES:
@@ -56,7 +56,7 @@ def slope(operation: TorchOperation) -> Iterator[Way]:
 
 
 def another(operation: TorchOperation) -> Iterator[Way]:
-    """Another function, or none."""
+    """Another activation, or none."""
     own = _IN_JAX.get(operation.name, operation.name)
     if own not in ACTIVATIONS:
         return

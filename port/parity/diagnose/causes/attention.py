@@ -1,4 +1,4 @@
-"""Attention with another mask or another scale, written by hand or torch's own."""
+"""Attention with another mask or scale, hand-written or torch's."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from port.parity.diagnose.causes.operation import (
 from port.parity.diagnose.causes.parametrized import is_of_a_weight
 
 _BLOCKED = -1e4
-"""What is added to the logits of a blocked pair is less than this."""
+"""Additive masks hold values below this for blocked pairs."""
 _FINITE = -1e30
-_ROWS = "; a row that is blocked whole attends to everything alike"
+_ROWS = "; a fully blocked row attends to all positions equally"
 _SHIFTED = "Flax's causal mask blocks the position itself too"
 _AHEAD = "Flax's causal mask lets each position see the next one"
 _NEGATED = "Flax's mask means the opposite of torch's"
@@ -33,19 +33,19 @@ _CAUSAL = "Flax applies a causal mask, torch none"
 _SCALE_MISSING = "Flax does not scale the logits, torch divides them by √d"
 _SCALE_TWICE = "Flax scales the logits by 1/√d twice"
 _AS_NUMBERS = "Flax adds the boolean mask to the logits, where it is 1 and 0"
-_AS_NUMBERS_REVERSED = f"{_AS_NUMBERS}, and in the opposite sense"
-_ZERO = "Flax has 0 for the logits that torch blocks, which does not block them"
-_TURNED = "Flax masks along the other of the last two axes: queries for keys"
+_AS_NUMBERS_REVERSED = f"{_AS_NUMBERS}, with the opposite meaning"
+_ZERO = "Flax sets blocked logits to 0, which does not block them"
+_TURNED = "Flax masks along the other of the last two axes: queries instead of keys"
 _SUBTRACTED = "Flax subtracts the mask that torch adds"
 _REMEDY_NUMBERS = "Mask by jnp.where(mask, logits, -jnp.inf), or pass mask= to nnx.dot_product_attention."
 _REMEDY_AXIS = "Let the mask's axis be the keys': mask[:, None, None, :] for logits (N, H, L, S)."
-_REMEDY_SIGN = "Add it: below zero where something is blocked."
-_REMEDY_MASK = "Give Flax's attention torch's mask, as nnx.make_causal_mask makes the causal one."
-_REMEDY_SCALE = "Divide by √d once: jax.nn.dot_product_attention and nnx.dot_product_attention do it themselves."
+_REMEDY_SIGN = "Add it: the mask is negative where something is blocked."
+_REMEDY_MASK = "Pass torch's mask to Flax's attention; nnx.make_causal_mask makes a causal one."
+_REMEDY_SCALE = "Divide by √d once: jax.nn.dot_product_attention and nnx.dot_product_attention divide internally."
 
 
 def functional_mask(operation: TorchOperation) -> Iterator[Way]:
-    """scaled_dot_product_attention with the mask negated, without it, or with one."""
+    """scaled_dot_product_attention with the mask negated, left out, or added."""
     if operation.name != "scaled_dot_product_attention":
         return
     mask, causal = operation.arguments.get("attn_mask"), bool(operation.arguments.get("is_causal"))
@@ -83,7 +83,7 @@ def _with_mask(make: Any, *, finite: bool = False) -> Any:
 
 
 def _added(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A mask of what is attended to, as numbers that are added: rows that are blocked whole attend to all alike."""
+    """Convert a mask of attended positions to an additive mask; fully blocked rows attend to all positions equally."""
     return torch.zeros(mask.shape, dtype=dtype).masked_fill(~mask, _FINITE)
 
 
@@ -100,7 +100,7 @@ def _one_ahead(ones: torch.Tensor) -> torch.Tensor:
 
 
 def functional_scale(operation: TorchOperation) -> Iterator[Way]:
-    """scaled_dot_product_attention with the scale twice, or not at all."""
+    """scaled_dot_product_attention with the scale applied twice, or not at all."""
     if operation.name == "scaled_dot_product_attention" and torch.is_tensor(operation.arguments.get("query")):
         own = operation.arguments.get("scale")
         own = operation.arguments["query"].shape[-1] ** -0.5 if own is None else own
@@ -109,7 +109,7 @@ def functional_scale(operation: TorchOperation) -> Iterator[Way]:
 
 
 def module_mask(operation: TorchOperation) -> Iterator[Way]:
-    """nn.MultiheadAttention with its masks negated, or without them; with another number of heads."""
+    """nn.MultiheadAttention with negated or missing masks, or another number of heads."""
     if operation.name != "multi_head_attention_forward":
         return
     for name in ("attn_mask", "key_padding_mask"):
@@ -138,7 +138,7 @@ def module_mask(operation: TorchOperation) -> Iterator[Way]:
 
 
 def masked_logits(operation: TorchOperation) -> Iterator[Way]:
-    """masked_fill and where, with the mask negated or left out."""
+    """masked_fill and where with a negated or missing mask."""
     if operation.name == "masked_fill":
         mask = operation.arguments.get("mask")
         if torch.is_tensor(mask):
@@ -147,7 +147,7 @@ def masked_logits(operation: TorchOperation) -> Iterator[Way]:
             for numbers, why in ((mask, _AS_NUMBERS), (~mask, _AS_NUMBERS_REVERSED)):
                 run = instead(partial(torch.add, other=numbers.to(operation.input.dtype)))
                 yield Way("mask-added-as-numbers", why, run, _REMEDY_NUMBERS)
-            # Filled with 0, a mask of numbers is no mask: that is told as a missing one.
+            # An additive mask filled with 0 masks nothing; that is reported as a missing mask.
             if float(operation.arguments.get("value", 0.0)) <= _BLOCKED and not _is_additive(operation.result):
                 yield Way("mask-value", _ZERO, having(value=0.0), _REMEDY_NUMBERS)
             if mask.ndim >= 2:
@@ -165,7 +165,7 @@ def masked_logits(operation: TorchOperation) -> Iterator[Way]:
 
 
 def added_mask(operation: TorchOperation) -> Iterator[Way]:
-    """A mask of −∞ that is added to the logits, left out or negated."""
+    """An additive mask of −∞, left out or negated."""
     if operation.name not in ("add", "__add__", "__radd__", "sub"):
         return
     tensors = [value for value in operation.arguments.values() if torch.is_tensor(value)]
@@ -182,7 +182,7 @@ def added_mask(operation: TorchOperation) -> Iterator[Way]:
 
 
 def causal_logits(operation: TorchOperation) -> Iterator[Way]:
-    """A causal mask before a softmax that has none."""
+    """A causal mask before a softmax that has none in torch."""
     x = operation.input
     if operation.name == "softmax" and torch.is_tensor(x) and x.ndim >= 3 and x.shape[-1] == x.shape[-2]:
         blocked = torch.ones(x.shape[-2:], dtype=torch.bool).triu(1)
@@ -191,7 +191,7 @@ def causal_logits(operation: TorchOperation) -> Iterator[Way]:
 
 
 def scale(operation: TorchOperation) -> Iterator[Way]:
-    """A product or a quotient with one number, not done or done twice."""
+    """A multiplication or division by a constant, left out or applied twice."""
     if operation.name not in ("mul", "div", "__mul__", "__truediv__", "__rmul__") or is_of_a_weight(operation):
         return
     _, *others = operation.arguments.values()
@@ -215,7 +215,7 @@ def _is_boolean(value: Any) -> bool:
 
 
 def _is_additive(value: Any) -> bool:
-    """Whether a tensor is a mask that is added: zero, and far below it where something is blocked."""
+    """Whether a tensor is an additive mask: zero, or very negative where something is blocked."""
     if not torch.is_tensor(value) or not value.is_floating_point() or not value.numel():
         return False
     blocked = value <= _BLOCKED
@@ -223,15 +223,15 @@ def _is_additive(value: Any) -> bool:
 
 
 def _causal_like(mask: torch.Tensor, shift: int) -> torch.Tensor:
-    """A causal mask in the same sense, whose triangle begins one place earlier (−1) or later."""
+    """Return a causal mask with the same meaning whose triangle begins one place earlier (−1) or later."""
     ones = torch.ones(mask.shape[-2:], dtype=torch.bool)
     blocked = ones.triu(1 + shift)
-    blocks = bool(mask[..., 0, -1].all())  # the first position may not see the last
+    blocks = bool(mask[..., 0, -1].all())  # the first position must not see the last
     return (blocked if blocks else ~blocked).expand(mask.shape)
 
 
 def _is_causal(mask: torch.Tensor) -> bool:
-    """Whether a mask is a triangle, in either sense."""
+    """Whether a mask is a triangle, with either meaning."""
     blocked = mask if mask.dtype == torch.bool else mask <= _BLOCKED
     if mask.ndim < 2 or mask.shape[-1] != mask.shape[-2] or mask.shape[-1] < 2:
         return False

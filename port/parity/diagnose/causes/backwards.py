@@ -1,4 +1,4 @@
-"""The gradient that arrives in Flax where another one arrives in torch."""
+"""Compare the gradients that arrive at the same place in Flax and in torch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from port.parity.diagnose.causes.between import Relation
 
 
 def arriving(result: ModeResult, parting: Parting) -> Iterator[Relation]:
-    """That it is zero, or torch's times one number.
+    """Yield whether Flax's gradient is zero, or torch's times a constant.
 
     Args:
-        result: of the mode.
-        parting: where the two part, going back.
+        result: the result of the mode.
+        parting: where the two diverge in the backward pass.
     """
     if parting.itself is not False or result.pairing is None:
         return
@@ -37,5 +37,5 @@ def arriving(result: ModeResult, parting: Parting) -> Iterator[Relation]:
             ratio = float((a * b).sum() / (a * a).sum())
             if f"{ratio:.6g}" != "1" and difference(b, ratio * a) <= limit:
                 why = f"the gradient that arrives in Flax is torch's times {ratio:.6g}"
-                yield Relation("gradient-scale", why, "Look for a scale, or a partly stopped gradient, behind it.")
+                yield Relation("gradient-scale", why, "Look for a scale, or a partly stopped gradient, after it.")
                 return

@@ -1,4 +1,4 @@
-"""What Flax's array is of torch's where the two part: a multiple, another order, something left out."""
+"""Find how Flax's array derives from torch's where the two diverge: a multiple, another order, a missing term."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from port.parity.diagnose.causes.cause import LAYER
 from port.parity.sides.calls import Arrays, RecordedCall
 
 _LEAST_VALUES = 8
-"""Fewer values than this have one ratio or one order by chance."""
+"""With fewer values, a constant ratio or a common order may be a coincidence."""
 _MOST_DROPPED = 0.95
 
 
 @dataclass(frozen=True)
 class Relation:
-    """What one array is of another.
+    """A relation between Flax's array and torch's.
 
     Attributes:
         kind: the cause's stable name.
-        why: what Flax's side does, in a sentence.
+        why: what Flax does, as a sentence.
         remedy: what to change.
-        cites: ids of notes to choose from, where several name this kind: those of the layer's pair.
-        carried: torch's values, by Flax's paths, with which Flax's side agrees; empty where it is not about values.
+        cites: ids of candidate notes, those of the layer's pair, if several notes name this kind.
+        carried: torch's values, by Flax's paths, that make Flax's side agree; empty if values are not the cause.
     """
 
     kind: str
@@ -39,14 +39,14 @@ class Relation:
 def relations(
     torch: np.ndarray, flax: np.ndarray, limit: float, *, calls: list[RecordedCall], weights: Arrays
 ) -> Iterator[Relation]:
-    """How Flax's array comes from torch's; the simplest first.
+    """Yield how Flax's array derives from torch's, the simplest relation first.
 
     Args:
-        torch: the reference, where both sides were the same until then.
-        flax: what Flax has there, in torch's layout.
-        limit: the relative difference up to which two arrays are the same.
-        calls: of torch's layers until then.
-        weights: torch's, by key.
+        torch: torch's array.
+        flax: Flax's array at the same place, in torch's layout.
+        limit: the relative difference below which two arrays are equal.
+        calls: torch's layer calls up to this place.
+        weights: torch's weights, by key.
     """
     if torch.shape == flax.shape and torch.dtype.kind in "iu" and flax.dtype.kind in "iu":
         yield from _counted(torch, flax)
@@ -55,7 +55,7 @@ def relations(
         return
     torch, flax = torch.astype(np.float64), flax.astype(np.float64)
     if not flax.any():
-        return  # zeros are torch's array less itself, whatever made them
+        return  # zeros equal torch's array minus itself, so they match anything
     for found in (_multiple(torch, flax, limit), _dropped(torch, flax, limit)):
         if found is not None:
             yield found
@@ -65,7 +65,7 @@ def relations(
 
 
 def _counted(torch: np.ndarray, flax: np.ndarray) -> Iterator[Relation]:
-    """Indices that are all off by one number."""
+    """Indices that all differ by the same number."""
     apart = flax.astype(np.int64) - torch
     if apart.size and apart.flat[0] and (apart == apart.flat[0]).all():
         why = f"Flax's indices are torch's {int(apart.flat[0]):+d}"
@@ -73,7 +73,7 @@ def _counted(torch: np.ndarray, flax: np.ndarray) -> Iterator[Relation]:
 
 
 def _multiple(torch: np.ndarray, flax: np.ndarray, limit: float) -> Relation | None:
-    """One number times torch's."""
+    """A constant times torch's array."""
     ratio = float((torch * flax).sum() / (torch**2).sum()) if torch.any() else 0.0
     if ratio == 0 or isclose(ratio, 1, rel_tol=limit) or difference(flax, ratio * torch) > limit:
         return None
@@ -87,26 +87,26 @@ def _multiple(torch: np.ndarray, flax: np.ndarray, limit: float) -> Relation | N
 
 
 def _dropped(torch: np.ndarray, flax: np.ndarray, limit: float) -> Relation | None:
-    """Zeros for some of torch's, and one number times the others: dropout."""
+    """Zeros at random places, and a constant times the other values: dropout."""
     kept = flax != 0
     share = 1 - kept.mean()
     if not 0 < share < _MOST_DROPPED or not (torch[~kept] != 0).any():
         return None
     ratio = float((torch[kept] * flax[kept]).sum() / (torch[kept] ** 2).sum())
-    # As often as not what is left is torch's own: then it is what a relu leaves.
+    # If as many values are unscaled, they are what a relu leaves.
     if ratio <= 1 + max(limit, 1e-12) or difference(flax[kept], ratio * torch[kept]) > limit:
         return None
     rate = 1 - 1 / ratio
     why = (
         f"dropout is left on in Flax: {share:.0%} of the values are zero, the others torch's divided by {1 - rate:.3g}"
     )
-    return Relation("dropout-left-on", why, "RecordedCall Flax's model in evaluation: eval(), or deterministic=True.")
+    return Relation("dropout-left-on", why, "Call Flax's model in evaluation: eval(), or deterministic=True.")
 
 
 def _left_out(
     torch: np.ndarray, flax: np.ndarray, limit: float, calls: list[RecordedCall], weights: Arrays
 ) -> Iterator[Relation]:
-    """Without something that torch adds, with something that torch does not add, or nothing but what was before."""
+    """A missing term, an extra term, or an unchanged earlier array."""
     known: dict[str, np.ndarray] = {}
     for key, array in weights.items():
         if array.ndim and array.size > 1:
@@ -136,7 +136,7 @@ def _left_out(
 
 
 def _fitting(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
-    """An array as it is added to one of a shape: along its last axes, or along its channels; longer tables cut."""
+    """Return an array broadcast for adding to a shape: along its last axes or its channels; longer tables are cut."""
     if array.dtype.kind not in "fiu":
         return None
     if array.ndim == 1 and len(shape) > 2 and array.shape[0] == shape[1] != shape[-1]:
@@ -161,7 +161,7 @@ def _reordered(torch: np.ndarray, flax: np.ndarray, limit: float, calls: list[Re
             flat = np.arange(len(order)).reshape(shape)
             if np.array_equal(order, np.moveaxis(flat, 0, -1).ravel()):
                 why = f"torch flattens {shape} with the channels first, Flax with the channels last"
-                remedy = f'Give fold={{"{LAYER}": {shape}}}, which reorders the inputs of the linear layer behind it.'
+                remedy = f'Pass fold={{"{LAYER}": {shape}}}, which reorders the inputs of the linear layer after it.'
                 yield Relation("flatten-order", why, remedy)
                 return
         first = ", ".join(str(place) for place in order[:8])
@@ -173,11 +173,11 @@ def _reordered(torch: np.ndarray, flax: np.ndarray, limit: float, calls: list[Re
 
 
 def _order(torch: np.ndarray, flax: np.ndarray, limit: float) -> np.ndarray | None:
-    """Which of torch's rows each of Flax's is; None where they are not the same rows, or in the same order."""
+    """Return which of torch's rows each of Flax's is; None if the rows differ, or have the same order."""
     count = len(torch)
     if not 2 <= count <= 4096:
         return None
-    # One number a row, of random weights, so that equal rows alone have the same.
+    # One number per row, from random weights, so that only equal rows share it.
     weights = np.random.default_rng(0).normal(size=torch.shape[1])
     keys, sought = torch @ weights, flax @ weights
     theirs, ours = np.argsort(keys), np.argsort(sought)
@@ -189,7 +189,7 @@ def _order(torch: np.ndarray, flax: np.ndarray, limit: float) -> np.ndarray | No
 
 
 def _images(calls: list[RecordedCall], count: int) -> Iterator[tuple[int, ...]]:
-    """The shapes, without the batch, of what torch's layers gave that has so many values a sample."""
+    """Yield the shapes, without the batch, of torch's layer outputs with so many values per sample."""
     for call in reversed(calls):
         for array in call.outputs.values():
             if array.ndim > 2 and prod(array.shape[1:]) == count:

@@ -1,4 +1,4 @@
-"""What torch's code and Flax's may do differently at any step: tried where no known mistake makes the two agree."""
+"""Changes that may apply at any step, tried when no known mistake makes the two sides agree."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from port.parity.diagnose.causes.target import Target
 Chosen = dict[int, Way]
 _MOST_LAYERS = 24
 _LEAST_BEARING = 1e-3
-"""A number that moves the result in a direction which has less than this of the difference is not looked at more."""
+"""A constant is dropped if it moves the result in a direction with less than this share of the difference."""
 
 
 def broad(
@@ -38,14 +38,14 @@ def broad(
     run: Callable[[Chosen], Rerun | None],
     explained: Callable[[TorchOperation], Iterator[Way]],
 ) -> Iterator[Chosen]:
-    """Sets of operations done in another way, the simplest first; the caller sees whether they agree.
+    """Yield sets of changed operations, the simplest first; the caller tests whether they agree.
 
     Args:
         target: the place.
-        first: torch's run as it is, as far as there.
+        first: torch's unchanged run, up to that place.
         candidates: the operations that may be at fault.
-        run: torch's run with operations done in other ways.
-        explained: the other ways of doing one operation.
+        run: runs torch with changed operations.
+        explained: the known ways to change one operation.
     """
     calls = _calls(target, first)
     everything = _in_order(first)
@@ -69,7 +69,7 @@ def broad(
 def _numbers(
     target: Target, first: Rerun, numbers: Iterable[CodeNumber], run: Callable[[Chosen], Rerun | None]
 ) -> Iterator[Chosen]:
-    """Numbers of torch's code otherwise: what stands there by mistake, and what is computed from the difference."""
+    """Yield other values for constants in torch's code: usual mistakes, and values solved from the difference."""
     start = target.residual(first)
 
     def residual(number: CodeNumber, other: float) -> np.ndarray | None:
@@ -92,7 +92,7 @@ def _numbers(
 
 
 def _calls(target: Target, first: Rerun) -> list[TorchOperation]:
-    """The calls of layers that may be at fault: within the layer that parts, or before it; the nearest."""
+    """Return the nearest layer calls that may be at fault: inside the layer that differs, or before it."""
     own, begun = target.parting.itself, first.begun
     found = []
     for call in first.layers:
@@ -105,7 +105,7 @@ def _calls(target: Target, first: Rerun) -> list[TorchOperation]:
 
 
 def _in_order(first: Rerun) -> list[TorchOperation]:
-    """All steps in the order in which they began."""
+    """Return all steps in the order in which they began."""
     done = [call for call in first.layers if call.result is not None]
     steps = [operation for operation in first.operations if not operation.reads]
     return sorted([*steps, *done], key=partial(_place, first))

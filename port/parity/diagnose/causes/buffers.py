@@ -1,4 +1,4 @@
-"""Running statistics that are not torch's after some steps: momentum reversed, the biased variance, none at all."""
+"""Running statistics that differ after some steps: reversed momentum, the biased variance, or no update."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _FLAXS_DEFAULT = 0.99
 
 
 def statistics(models: Models, match: Matched, twin: Any, steps: int) -> Iterator[Way]:
-    """The ways in which torch's BatchNorm gives the statistics that Flax's layer has.
+    """Yield the changes with which torch's BatchNorm gives the statistics of Flax's layer.
 
     Args:
-        models: the two.
+        models: the two models.
         match: the layer on both sides.
-        twin: Flax's.
+        twin: Flax's layer.
         steps: forward passes in training mode.
     """
     flax = models.flax.buffers_after(models.flax_inputs, steps)
@@ -42,34 +42,34 @@ def statistics(models: Models, match: Matched, twin: Any, steps: int) -> Iterato
 
 
 def _ways(operation: TorchOperation, twin: Any, *, averages: bool) -> Iterator[tuple[Way, ...]]:
-    """Each mistake alone, then two at once.
+    """Yield each mistake alone, then pairs of them.
 
     Args:
-        operation: torch's.
+        operation: torch's call.
         twin: Flax's layer.
-        averages: whether torch averages all batches alike: its momentum changes with each of them.
+        averages: whether torch averages all batches equally: its momentum then changes with each batch.
     """
     momentum = operation.arguments.get("momentum", 0.1)
     if not isinstance(momentum, float):
         return
-    told = getattr(twin, "momentum", None)
+    flaxs = getattr(twin, "momentum", None)
     kept = type(twin).__module__.startswith("flax.")
-    remedy = f"Give it momentum={momentum:g}, as torch has it."
+    remedy = f"Give it momentum={momentum:g}, as in torch."
     if kept:
         remedy = f"Give flax's BatchNorm momentum={1 - momentum:g}, the share that is kept."
     shares = {momentum: None, 1 - momentum: None, 1 - _FLAXS_DEFAULT: None}
-    if isinstance(told, float):
-        shares |= {(1 - told if kept else told): None}
+    if isinstance(flaxs, float):
+        shares |= {(1 - flaxs if kept else flaxs): None}
     momenta: list[Way | None] = [None]
     for share in shares:
         if abs(share - momentum) > 1e-9:
-            said = f"{told:g}" if isinstance(told, float) else f"{1 - share:g}"
+            said = f"{flaxs:g}" if isinstance(flaxs, float) else f"{1 - share:g}"
             why = f"momentum is {momentum:g} in torch and {said} in Flax"
             why += ", which takes it as the share that is kept, 1 − torch's" if kept else ""
             kind = "momentum-reversed" if abs(share - (1 - momentum)) < 1e-9 else "momentum"
             if averages:
                 kind, remedy = "cumulative-average-missing", ""
-                why = f"torch averages all batches alike (momentum=None), Flax by momentum {said}"
+                why = f"torch averages all batches equally (momentum=None), Flax by momentum {said}"
             momenta.append(Way(kind, why, having(momentum=share), remedy))
     still = Way("statistics-not-updated", "Flax does not update its running statistics", having(momentum=0.0))
     biased = Way("biased-running-variance", "Flax keeps the biased variance, torch the unbiased one", _biased)

@@ -1,4 +1,4 @@
-"""Which of torch's operations may be at fault where the two sides part."""
+"""Select torch's operations that may be at fault where the two sides diverge."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from port.parity.diagnose.causes.rerun import Rerun
 from port.parity.diagnose.causes.target import Target
 
 NEAREST = 64
-"""So many operations at most, counted back from where they part, are done in other ways."""
+"""The most operations to change, counted back from the divergence."""
 
 
 def candidates(target: Target, run: Rerun) -> list[TorchOperation]:
-    """The operations that may be at fault: what lies between the layers that are right and the one that parts."""
+    """Return the operations between the layers that agree and the one that differs."""
     limit = target.limit
     is_right: dict[str, bool] = {}
     for row in target.result.rows:
@@ -26,7 +26,7 @@ def candidates(target: Target, run: Rerun) -> list[TorchOperation]:
     right = [path for path, holds in is_right.items() if holds]
     own = target.parting.itself
     twins = target.result.flax_layers
-    # Masks mean the opposite here and there, and are not compared: one that a layer is given may be at fault.
+    # A mask has the opposite meaning on the other side and is not compared, so a layer's mask may be at fault.
     is_masked = target.torch is not None and any(array.dtype == bool for array in target.torch.inputs.values())
     chosen = []
     for operation in run.operations:

@@ -1,4 +1,4 @@
-"""Flax's tensors that are not torch's: whether the layer agrees once it has torch's, and what became of them."""
+"""Find Flax tensors whose values are the cause: the layer agrees once it has torch's. Also find how they differ."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _STATISTICS = "batch_stats"
 
 
 def held(target: Target) -> Iterator[Relation]:
-    """The tensors whose values part the two: of the layer itself, or of the model's own code before it."""
+    """Yield the tensors whose values cause the divergence, of the layer or of the model's code before it."""
     models = target.models
     apart = _apart(models)
     own = _entries_beneath(target)
     mine = {path: value for path, value in apart.items() if path in own} if own else {}
-    # What belongs to no layer, as a table of positions, is used by the model's own code.
+    # Tensors outside layers, such as a position table, are used by the model's own code.
     homes = {path for match in models.matched.values() for entry in match.entries for path in entry.targets}
     free = {path: value for path, value in apart.items() if path not in homes}
     for chosen in (mine, free):
@@ -38,7 +38,7 @@ _Apart = dict[str, tuple[np.ndarray, Entry, Became]]
 
 
 def _apart(models: Models) -> _Apart:
-    """Flax's path → torch's values in its layout, where they are, and what became of them."""
+    """Return Flax's path → torch's values in Flax's layout, where they differ, and how."""
     carried: Arrays = {}
     entries: dict[str, Entry] = {}
     for entry in models.mapping.present(models.torch.weights):
@@ -50,7 +50,7 @@ def _apart(models: Models) -> _Apart:
             continue
         carried.update(zip(entry.targets, arrays, strict=True))
         entries.update(dict.fromkeys(entry.targets, entry))
-    # As they are compared: Flax's own, unless it was given torch's.
+    # As compared: Flax's own values, unless it was given torch's.
     flax = {path: np.asarray(models.flax.weights[path]) for path in carried}
     given = {path: np.asarray(models.flax.variables[path]) for path in carried}
     found = {}
@@ -77,7 +77,7 @@ def _agrees_with(target: Target, carried: Arrays) -> bool:
 
 
 def _named(models: Models, chosen: _Apart) -> Iterator[Relation]:
-    """One explanation a kind: that of the tensors that it is true of."""
+    """Yield one explanation per kind, for all tensors that it applies to."""
     kinds: dict[str, list[str]] = {}
     cites: dict[str, tuple[str, ...]] = {}
     carried = {path: array for path, (array, _, _) in chosen.items()}

@@ -1,24 +1,24 @@
-"""What a cause is: why the layer that parts does so, found by trying."""
+"""A cause: why a layer differs, found by testing explanations."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 LAYER = "{layer}"
-"""Stands in a remedy for the path of the layer that parts."""
+"""Placeholder in a remedy for the path of the layer that differs."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """An explanation that makes the two sides agree.
+    """An explanation that makes the two sides agree when it is applied.
 
     Attributes:
-        kind: its stable name, as "tanh-gelu".
-        layer: torch's path of the layer that parts; "" where that is the model's own code after all of them.
-        path: Flax's.
-        why: what Flax's side does that torch's does not, in a sentence.
+        kind: its stable name, such as "tanh-gelu".
+        layer: the torch path of the layer that differs; "" for the model's own code after all layers.
+        path: the Flax path.
+        why: what Flax does differently from torch, as a sentence.
         remedy: what to change.
-        note: the id of the difference that it is an instance of, as "W12"; "" where there is none.
+        note: the id of the note that describes it, such as "W12"; "" if there is none.
         mode: "evaluation" or "training".
     """
 

@@ -1,4 +1,4 @@
-"""Which note a cause is an instance of: the notes name the kinds of causes, and the pairs cite the notes."""
+"""Find the note that describes a cause: notes name kinds of causes, and pairs cite notes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from port.pairs.registered import registered
 
 
 def note_of(kind: str, cites: tuple[str, ...] = ()) -> str:
-    """The id of the note that names a kind of cause; "" where none does.
+    """Return the id of the note that names a kind of cause; "" if none does.
 
     Args:
         kind: the cause's stable name.
-        cites: what the pairs at hand cite, which tells a convolution's kernel from a linear layer's. Of several notes
-            that name the kind, only one that is cited is meant.
+        cites: the ids that the relevant pairs cite, which distinguish a convolution's kernel from a linear layer's. If
+            several notes name the kind, a cited one is returned.
     """
     naming = _naming(kind)
     if len(naming) == 1:
@@ -25,11 +25,11 @@ def note_of(kind: str, cites: tuple[str, ...] = ()) -> str:
 
 
 def cited_by(operation: str, pair: LayerPair | None) -> tuple[str, ...]:
-    """The ids that the pairs of a torch function and of the layer that called it cite.
+    """Return the ids cited by the pairs of a torch function and of the layer that called it.
 
     Args:
         operation: the function's name, without its module.
-        pair: the layer's, where one speaks of it.
+        pair: the layer's pair, if it has one.
     """
     return (*_cited_by_operators(operation), *(pair.notes if pair is not None else ()))
 

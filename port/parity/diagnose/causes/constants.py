@@ -1,4 +1,4 @@
-"""Numbers of torch's code that Flax has otherwise: the number with which the two agree is computed, not guessed."""
+"""Constants in torch's code that differ in Flax: the value with which the two agree is computed, not guessed."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
 _NOT_NUMBERS = ("p", "dropout_p", "momentum", "dropout")
 _MOST_STEPS = 12
 _BASES = (1e3, 1e4, 1e5, 5e5, 1e6)
-"""Of the frequencies of positions: 10000 in the first transformer, others where sequences are longer."""
+"""Usual bases of position frequencies: 10000 in the first transformer, others for longer sequences."""
 LEAST_VALUES = 8
-"""Fewer values than this any number could be made to fit."""
+"""With fewer values, any constant could be fitted."""
 
 
 @dataclass(frozen=True)
 class CodeNumber:
-    """One number of torch's code, wherever it stands.
+    """One constant of torch's code, at all places where it is used.
 
     Attributes:
-        value: it.
-        places: the operation, its argument, and whether it is this number there, 1, or less this number, −1.
+        value: the constant.
+        places: the operation, its argument, and the sign with which the constant appears there, 1 or −1.
     """
 
     value: float
@@ -36,11 +36,11 @@ class CodeNumber:
 
     @property
     def is_a_bound(self) -> bool:
-        """Whether the result may not depend on it until it is another: that of a comparison, or of a clamp."""
+        """Whether the result may not react to small changes, as for a comparison or a clamp."""
         return all(operation.base in (*_COMPARED, "clamp") for operation, _, _ in self.places)
 
     def ways(self, other: float) -> dict[int, Way]:
-        """The operations that have it, with another."""
+        """Return the operations that use it, changed to another value."""
         last = self.places[-1][0]
         both = "±" if any(sign < 0 for _, _, sign in self.places) else ""
         what = f"{self.places[-1][1]}=" if not self.places[-1][1].isdecimal() else ""
@@ -57,23 +57,24 @@ class CodeNumber:
 
 
 def said(value: float) -> str:
-    """A number as a person would write it."""
+    """Format a number as code writes it."""
     return f"{value:.6g}"
 
 
 def numbers_of(operations: Sequence[TorchOperation], *, alone: bool = False) -> Iterator[CodeNumber]:
-    """The numbers that operations are called with.
+    """Yield the constants that operations are called with.
 
     Args:
-        operations: calls of functions.
-        alone: those that stand in several places in one of them, the last first; otherwise each wherever it stands.
+        operations: function calls.
+        alone: yield constants that occur several times within one operation, the last first; otherwise all occurrences
+            of a value together.
     """
     found: dict[float, list[tuple[TorchOperation, str, int]]] = {}
     computed = {id(operation.result) for operation in operations if operation.operands}
     for operation in operations:
         for key, value in operation.arguments.items():
             if id(value) in computed and torch.is_tensor(value):
-                continue  # a mean, say: no number that is written anywhere
+                continue  # a computed value, such as a mean
             number = value.item() if torch.is_tensor(value) and value.ndim == 0 and not value.requires_grad else value
             if not isinstance(number, int | float) or isinstance(number, bool) or not isfinite(number):
                 continue
@@ -83,7 +84,7 @@ def numbers_of(operations: Sequence[TorchOperation], *, alone: bool = False) -> 
     for value, places in found.items():
         if not alone:
             yield CodeNumber(value, tuple(places))
-            if value > 0 and -value in found:  # as both bounds of a clamp
+            if value > 0 and -value in found:  # such as the two bounds of a clamp
                 below = [(operation, key, -1) for operation, key, _ in found[-value]]
                 yield CodeNumber(value, (*below, *places))
             continue
@@ -92,7 +93,7 @@ def numbers_of(operations: Sequence[TorchOperation], *, alone: bool = False) -> 
 
 
 def usual(number: CodeNumber) -> list[float]:
-    """What stands in a number's place by mistake."""
+    """Return usual mistaken values of a constant."""
     own = number.value
     if any(operation.base in _COMPARED for operation, _, _ in number.places) or isinstance(own, int):
         near = [own + step for step in (1, -1, 2, -2)]
@@ -107,7 +108,7 @@ def usual(number: CodeNumber) -> list[float]:
 
 
 def _other_bases(own: float) -> list[float]:
-    """Other bases of frequencies for one of them; their logarithms, of the same sign, for that of one."""
+    """Return other bases of frequencies for a base; their logarithms, with the same sign, for a logarithm."""
     if own in _BASES:
         return list(_BASES)
     if any(isclose(abs(own), log(base), rel_tol=1e-9) for base in _BASES):
@@ -116,12 +117,12 @@ def _other_bases(own: float) -> list[float]:
 
 
 def bearing(number: CodeNumber, residual: Callable[[float], np.ndarray | None], start: np.ndarray) -> float | None:
-    """Which share of the difference lies in the direction in which a number moves the result: 1 is all of it.
+    """Return the share of the difference in the direction in which a constant moves the result; 1 is all of it.
 
     Args:
-        number: torch's.
-        residual: what is left with another number; None where that cannot be run.
-        start: what is left with torch's.
+        number: torch's constant.
+        residual: the difference that is left with another value; None if that cannot run.
+        start: the difference with torch's value.
     """
     after = residual(number.value + 1e-4 * (abs(number.value) or 1.0))
     if after is None or after.shape != start.shape:
@@ -132,12 +133,12 @@ def bearing(number: CodeNumber, residual: Callable[[float], np.ndarray | None], 
 
 
 def solved(number: CodeNumber, residual: Callable[[float], np.ndarray | None], start: np.ndarray) -> Iterator[float]:
-    """Numbers that bring the two together, each nearer than the one before: Gauss-Newton steps by secants.
+    """Yield values that bring the two closer, each better than the last, by Gauss-Newton steps with secants.
 
     Args:
-        number: torch's.
-        residual: what is left with another number; None where that cannot be run.
-        start: what is left with torch's.
+        number: torch's constant.
+        residual: the difference that is left with another value; None if that cannot run.
+        start: the difference with torch's value.
     """
     at, left = float(number.value), start
     step = 1e-4 * (abs(at) or 1.0)
@@ -166,21 +167,21 @@ def _with(key: str, value: float) -> Any:
 
 @dataclass(frozen=True)
 class Factor(CodeNumber):
-    """A number by which Flax multiplies what torch takes as it is: torch's is 1."""
+    """A factor in Flax on an operand that torch does not scale: torch's factor is 1."""
 
     def ways(self, other: float) -> dict[int, Way]:
-        """The operation that takes it, with another."""
+        """Return the operation with its operand scaled by another factor."""
         ((operation, key, _),) = self.places
         value = operation.operands[key]
         part = "its first operand" if key == next(iter(operation.arguments)) else "its second operand"
         factor = f"1/{round(1 / other)}" if 0 < other < 1 and abs(1 / other - round(1 / other)) < 1e-6 else said(other)
         why = f"Flax multiplies {part} by {factor} before {operation.base}, torch does not"
         run = having(**{key: value.detach() * other})
-        return {operation.number: Way("scale-added", why, run, "Leave the factor out.", where=operation.said)}
+        return {operation.number: Way("scale-added", why, run, "Remove the factor.", where=operation.said)}
 
 
 def factors_of(operations: Sequence[TorchOperation]) -> Iterator[Factor]:
-    """A factor of 1 for each floating operand, the last first."""
+    """Yield a factor of 1 for each floating operand, the last first."""
     for operation in reversed(operations):
         for key, value in operation.operands.items():
             if value.is_floating_point() and value.numel() > 1:

@@ -1,4 +1,4 @@
-"""Flax's values where the two part, found among other values of torch's run: another place, step or half of it."""
+"""Find Flax's values at the divergence among other values of torch's run: another index, step, or slice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from port.parity.diagnose.causes.target import Target
 from port.parity.sides.calls import numpy_leaves
 
 _LEAST_VALUES = 4
-"""Fewer different numbers than this are found somewhere by chance."""
+"""With fewer distinct values, a match may be a coincidence."""
 _LEAST_WIDTH, _MOST_VALUES, _NEAREST = 2, 1_000_000, 96
 _MOST_SAID = 6
 
@@ -33,14 +33,14 @@ class _Rows:
 
 
 def elsewhere(target: Target, operations: Sequence[TorchOperation]) -> Iterator[Relation]:
-    """Which other values of torch's Flax has there: of features that differ, the rows of what an earlier step gave.
+    """Yield which other values of torch Flax has there: the differing features equal rows of an earlier result.
 
-    A recurrent layer's output at its last place where torch takes the last state, a token's features where torch takes
-    another token's, rows of batch and time exchanged.
+    Examples: a recurrent layer's output at its last step where torch takes the last state; another token's features;
+    batch and time exchanged.
 
     Args:
         target: the place.
-        operations: of torch's run as far as there, with their results.
+        operations: the operations of torch's run up to that place, with their results.
     """
     for theirs, ours in target.arrays():
         if theirs.any() and not ours.any() and theirs.shape == ours.shape and theirs.ndim:
@@ -69,7 +69,7 @@ def elsewhere(target: Target, operations: Sequence[TorchOperation]) -> Iterator[
 
 
 def _differing(torch: np.ndarray, flax: np.ndarray, limit: float) -> slice | None:
-    """The features, from the first to the last, that are not the same; None where there are too few of them."""
+    """Return the range of features that differ; None if there are too few."""
     if torch.shape != flax.shape or torch.ndim < 2 or flax.dtype.kind != "f" or not np.isfinite([torch, flax]).all():
         return None
     apart = np.abs(torch - flax).reshape(-1, flax.shape[-1]).max(0) > limit * np.abs(torch).max(initial=0.0)
@@ -81,14 +81,14 @@ def _differing(torch: np.ndarray, flax: np.ndarray, limit: float) -> slice | Non
 
 
 def _found(rows: np.ndarray, array: np.ndarray, limit: float) -> _Rows | None:
-    """Where all rows are in an array, at the same of its features."""
+    """Return where all rows are in an array, at the same features of it."""
     count, width = rows.shape
     if array.ndim < 2 or array.dtype.kind != "f" or not width <= array.shape[-1] or array.size > _MOST_VALUES:
         return None
     table = array.reshape(-1, array.shape[-1]).astype(np.float64)
     if not table.size or not np.isfinite(table).all() or len(np.unique(rows[rows != 0])) < _LEAST_VALUES:
         return None
-    # One number a row, of random weights, so that equal rows alone have the same.
+    # One number per row, from random weights, so that only equal rows share it.
     weights = np.random.default_rng(0).normal(size=width)
     sought = rows.astype(np.float64) @ weights
     for start in sorted({*range(0, table.shape[-1] - width + 1, width), table.shape[-1] - width}):
@@ -104,7 +104,7 @@ def _found(rows: np.ndarray, array: np.ndarray, limit: float) -> _Rows | None:
 
 
 def _places(found: _Rows, ours: np.ndarray, array: np.ndarray) -> str:
-    """Which rows, in words: places along one axis where all other axes are as they are in Flax's array."""
+    """Describe rows: indices along one axis if all other axes match Flax's array."""
     before = array.shape[:-1]
     indices = np.unravel_index(found.places, before)
     if array.ndim == 3 and ours.ndim == 2 and before[0] == len(ours) and (indices[0] == np.arange(len(ours))).all():

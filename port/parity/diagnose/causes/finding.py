@@ -1,4 +1,4 @@
-"""Why the two models part: the explanations of each place, tried in turn, the simplest first."""
+"""Find the causes of the divergences: at each place, try explanations in turn, the simplest first."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from port.parity.diagnose.causes.structure import ties, unpaired
 from port.parity.diagnose.causes.target import Target, behind, target_of
 
 Explained = Relation | Way
-"""What a family says: both have a kind, a sentence, a remedy, and what the pairs at hand cite."""
+"""The result of an explanation: both types have a kind, a sentence, a remedy, and the pairs' cited notes."""
 MOST_PLACES = 3
-"""At so many places at most, one behind the other, causes are looked for."""
+"""The most places, one after the other, at which causes are searched."""
 
 
 def causes_of(
     models: Models, results: Mapping[str, ModeResult], findings: Sequence[Finding], steps: int
 ) -> tuple[Cause, ...]:
-    """The explanations that make the two agree at the layer where they part, in each mode and direction.
+    """Find the explanations that make the two agree at each divergence, in each mode and direction.
 
     Args:
-        models: the two.
-        results: of each mode, as compared.
-        findings: what differs.
+        models: the two models.
+        results: the results of each mode.
+        findings: the differences.
         steps: forward passes before the running statistics were compared.
     """
     found: list[Cause] = []
@@ -51,37 +51,37 @@ def causes_of(
                 found += _forward(target_of(models, result, parting), searched)
             else:
                 families = [partial(arriving, result, parting), partial(other_gradients, models, result, parting)]
-                found += _told(_first(families), parting.layer, parting.path, parting.mode)
-    # Statistics that differ where nothing before them does: what they are updated with is right.
+                found += _as_causes(_first(families), parting.layer, parting.path, parting.mode)
+    # Statistics that differ although nothing before them does: their inputs are correct.
     if not any(finding.what == "forward" for finding in findings):
         keys = {finding.where.partition(" → ")[0] for finding in findings if finding.what == "buffers"}
         for path, match in models.matched.items():
             if any(source in keys for entry in match.entries for source in entry.sources):
                 twin = results["training"].flax_layers.get(match.flax.path)
                 explained = _first([partial(statistics, models, match, twin, steps)])
-                found += _told(explained, path, match.flax.path, "training")
+                found += _as_causes(explained, path, match.flax.path, "training")
     for torch, flax, said in (*ties(models), *unpaired(models, findings)):
-        # Told once, where trying it has told the same.
+        # Skip a cause that was already found by testing.
         if (said.kind, torch) not in {(cause.kind, cause.layer) for cause in found}:
-            found += _told([said], torch, flax, "")
+            found += _as_causes([said], torch, flax, "")
     return tuple(_once(found))
 
 
 @dataclass
 class Searched:
-    """What was searched in one mode, so that another mode that parts at the same places need not do it again.
+    """What was searched in one mode, so that a mode with the same divergences need not repeat it.
 
     Attributes:
-        told: the ways that were found.
-        vain: the places where nothing was: torch's path of the layer, and whether it is at fault itself.
+        ways: the ways that were found.
+        vain: places where nothing was found: torch's path of the layer, and whether the layer itself is at fault.
     """
 
-    told: list[Way] = field(default_factory=list)
+    ways: list[Way] = field(default_factory=list)
     vain: set[tuple[str, bool | None]] = field(default_factory=set)
 
 
 def _forward(target: Target, searched: Searched) -> list[Cause]:
-    """The causes at one place, and then at those behind it, which are seen once torch's side does as Flax's does."""
+    """Return the causes at one place and at the places after it, which appear once torch's side imitates Flax's."""
     found: list[Cause] = []
     at: Target | None = target
     explained: list[Explained] = []
@@ -94,7 +94,7 @@ def _forward(target: Target, searched: Searched) -> list[Cause]:
             partial(held, at),
             partial(options, at),
             partial(narrowed, at),
-            partial(search.again, searched.told),
+            partial(search.again, searched.ways),
             partial(search.alike, before),
         ]
         between: Callable[[], Iterator[Explained]] = partial(_between, at)
@@ -103,17 +103,20 @@ def _forward(target: Target, searched: Searched) -> list[Cause]:
             searches = [search.alone, between, search.together, search.general, search.further, search.together]
             searches.append(search.elsewhere)
         explained = _first([*families, *searches])
-        searched.told += [each for each in explained if isinstance(each, Way) and each.chosen]
+        searched.ways += [each for each in explained if isinstance(each, Way) and each.chosen]
         if not explained:
             searched.vain.add(place)
-        found += _told(explained, at.parting.layer, at.parting.path, at.parting.mode)
+        found += _as_causes(explained, at.parting.layer, at.parting.path, at.parting.mode)
         at = behind(at, explained[0]) if explained else None
     return found
 
 
 def _first(families: Sequence[Callable[[], Iterator[Explained]]]) -> list[Explained]:
-    """What the first family says that says anything: those that are tried on the fewest runs and say the most come
-    first. A family that fails on what it did not foresee says nothing."""
+    """Return the explanations of the first family that yields any.
+
+    Families that need few runs and explain most come first. The explanations that a family yields before it raises
+    count.
+    """
     for family in families:
         found: list[Explained] = []
         with suppress(Exception):
@@ -124,8 +127,8 @@ def _first(families: Sequence[Callable[[], Iterator[Explained]]]) -> list[Explai
     return []
 
 
-def _told(explained: Sequence[Explained], layer: str, path: str, mode: str) -> Iterator[Cause]:
-    """Explanations as causes: of a layer (torch's path, and Flax's) in a mode."""
+def _as_causes(explained: Sequence[Explained], layer: str, path: str, mode: str) -> Iterator[Cause]:
+    """Yield explanations as causes of one layer (torch's path and Flax's) in one mode."""
     for each in explained:
         id = note_of(each.kind, each.cites)
         remedy = each.remedy or (note(id).remedy if id else "")
@@ -134,26 +137,26 @@ def _told(explained: Sequence[Explained], layer: str, path: str, mode: str) -> I
 
 
 def _between(target: Target) -> Iterator[Explained]:
-    """What Flax's array there is of torch's."""
+    """Yield how Flax's array there derives from torch's."""
     calls = []
     for call in target.result.calls[0]:
         if target.torch is not None and call.key == target.torch.key:
             break
         calls.append(call)
     if target.torch is not None and target.parting.itself is True:
-        calls.append(replace(target.torch, output=None))  # what the layer adds to its input may be missing
+        calls.append(replace(target.torch, output=None))  # the layer's addition to its input may be missing
     for theirs, ours in target.arrays():
-        # What a layer is given beside what differs says nothing.
+        # Other inputs than the one that differs say nothing.
         if theirs.dtype.kind in "fiu" and not difference(theirs, ours) <= target.limit:
             weights = target.models.torch.weights
             yield from relations(theirs, ours, target.limit, calls=calls, weights=weights)
 
 
 def _once(causes: list[Cause]) -> Iterator[Cause]:
-    """Without what a second mode says again of the same layer."""
-    told: set[tuple[str, str, str]] = set()
+    """Yield the causes without those that a second mode repeats for the same layer."""
+    seen: set[tuple[str, str, str]] = set()
     for cause in causes:
         key = (cause.kind, cause.layer, cause.why)
-        if key not in told:
-            told.add(key)
+        if key not in seen:
+            seen.add(key)
             yield cause

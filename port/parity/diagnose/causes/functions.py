@@ -1,4 +1,4 @@
-"""Another function than torch's of the same tensors: a sum for a mean, another axis, operands exchanged."""
+"""Other functions of the same tensors than torch's: a sum instead of a mean, another axis, swapped operands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from port.parity.diagnose.causes.operation import Arguments, Explanation, TorchOperation, Way, do, having, instead
 
 RANK = 4
-"""These come after what is known of each function by itself."""
+"""These are tried after the known mistakes of each function."""
 _REDUCTIONS: dict[str, Callable[..., Any]] = {
     "mean": torch.mean,
     "sum": torch.sum,
@@ -73,7 +73,7 @@ _BY_PLACE = {"flip": "1", "argsort": "1", "sort": "1", "roll": "2", "max": "1", 
 
 
 def reduction(operation: TorchOperation) -> Iterator[Way]:
-    """A sum for a mean, a maximum for a sum, and so on, over the same axes."""
+    """A sum instead of a mean, a maximum instead of a sum, and so on, over the same axes."""
     own = _REDUCED.get(operation.name, "")
     if not own or not _is_floating(operation.input):
         return
@@ -94,7 +94,7 @@ def reduction(operation: TorchOperation) -> Iterator[Way]:
 
 
 def spread(operation: TorchOperation) -> Iterator[Way]:
-    """The variance for the deviation, and the other way round."""
+    """The variance instead of the deviation, or vice versa."""
     if operation.name in ("std", "var"):
         other = torch.var if operation.name == "std" else torch.std
         names = ("deviation", "variance") if operation.name == "std" else ("variance", "deviation")
@@ -112,7 +112,7 @@ def axis(operation: TorchOperation) -> Iterator[Way]:
     rank = first.ndim + (operation.name == "stack")
     told = own if isinstance(own, tuple | list) else (own,)
     places = tuple(sorted(place % rank for place in told))
-    # All of them, as many others, and all but the batch's.
+    # All axes, another set of the same size, and all but the batch axis.
     others = [*combinations(range(rank), len(places)), tuple(range(rank)), tuple(range(1, rank))]
     for other in dict.fromkeys(others):
         if other == places or (operation.name not in _SAME_RESULT and len(other) != len(places)):
@@ -128,7 +128,7 @@ def axis(operation: TorchOperation) -> Iterator[Way]:
 
 
 def _axis_of(operation: TorchOperation) -> tuple[str, Any]:
-    """The argument that says along which axes an operation goes, and what it says."""
+    """Return the name and value of the argument that holds an operation's axes."""
     if operation.name in _AXES:
         for key in ("dim", "dims", "axis", _BY_PLACE.get(operation.name, "")):
             own = operation.arguments.get(key)
@@ -152,7 +152,7 @@ def of_one(operation: TorchOperation) -> Iterator[Way]:
 
 
 def extreme(operation: TorchOperation) -> Iterator[Way]:
-    """The smallest for the largest."""
+    """The smallest instead of the largest."""
     for own, other, said in (("argmin", torch.argmax, "smallest"), ("argmax", torch.argmin, "largest")):
         if operation.name == own:
             opposite = "largest" if said == "smallest" else "smallest"
@@ -161,7 +161,7 @@ def extreme(operation: TorchOperation) -> Iterator[Way]:
     if operation.name == "topk":
         k, largest = operation.arguments.get("k"), bool(operation.arguments.get("largest", True))
         why = f"torch takes the {'largest' if largest else 'smallest'}, Flax the others' end"
-        yield Way("another-function", why, having(largest=not largest), "Take those of torch's end.", rank=RANK)
+        yield Way("another-function", why, having(largest=not largest), "Take those that torch takes.", rank=RANK)
         for other_k in (k - 1, k + 1) if isinstance(k, int) else ():
             if other_k > 0:
                 why = f"torch takes the first {k}, Flax {other_k}"
@@ -169,7 +169,7 @@ def extreme(operation: TorchOperation) -> Iterator[Way]:
 
 
 def of_two(operation: TorchOperation) -> Iterator[Way]:
-    """Another function of the same two operands, or the same with the two exchanged."""
+    """Another function of the same two operands, or the same function with the operands swapped."""
     base, values = operation.base, [*operation.arguments.values()]
     if len(values) < 2 or not torch.is_tensor(values[0]):
         return
@@ -185,14 +185,14 @@ def of_two(operation: TorchOperation) -> Iterator[Way]:
     if base == "mul" and torch.is_tensor(values[1]):
         for key, value in operation.operands.items():
             why = "Flax multiplies by 1 + what torch multiplies by"
-            yield Way("scale-plus-one", why, having(**{key: 1 + value}), "Multiply by it itself.", rank=RANK)
+            yield Way("scale-plus-one", why, having(**{key: 1 + value}), "Multiply without adding 1.", rank=RANK)
     if base in ("sub", "div", "pow", "matmul", "rsub", "rdiv") and torch.is_tensor(values[1]):
         why = f"Flax exchanges the two sides of torch's {base}"
         yield Way("operands-exchanged", why, _exchanged, "Exchange them.", rank=RANK)
 
 
 def chosen(operation: TorchOperation) -> Iterator[Way]:
-    """``where`` with its two sides exchanged, a triangle that begins elsewhere, rows repeated in another order."""
+    """``where`` with swapped choices, a triangle with another diagonal, rows repeated in another order."""
     name, arguments = operation.name, operation.arguments
     if name == "where" and len(arguments) >= 3:
         why = "Flax takes torch's second choice where torch takes its first"
@@ -214,7 +214,7 @@ def chosen(operation: TorchOperation) -> Iterator[Way]:
         yield Way("other-triangle", why, _by(other_half), f"Call jnp.{name}.", rank=RANK)
     times, dim = arguments.get("repeats"), arguments.get("dim")
     if name == "repeat_interleave" and isinstance(times, int) and isinstance(dim, int):
-        why = "torch repeats each place beside itself (repeat_interleave), Flax all of them in turn"
+        why = "torch repeats each element consecutively (repeat_interleave), Flax repeats the whole axis"
 
         def tiled(function: Any, given: Arguments) -> Any:
             x = next(iter(given.values()))
@@ -227,7 +227,7 @@ def chosen(operation: TorchOperation) -> Iterator[Way]:
         counts = list(counts[0]) if counts and isinstance(counts[0], tuple | list) else counts
         axes = [place for place, count in enumerate(counts) if count != 1]
         if len(axes) == 1 and len(counts) == operation.input.ndim:
-            why = f"torch repeats all places in turn ({name}), Flax each beside itself"
+            why = f"torch repeats the whole axis ({name}), Flax each element consecutively"
             beside = instead(lambda x: x.repeat_interleave(counts[axes[0]], axes[0]))
             yield Way("repeated-beside", why, beside, "Call jnp.tile, not jnp.repeat.", rank=RANK, together=2)
 
@@ -238,11 +238,11 @@ def bounds(operation: TorchOperation) -> Iterator[Way]:
         other = "max" if name == "min" else "min"
         if operation.name == "clamp" and None not in (operation.arguments.get(name), operation.arguments.get(other)):
             why = f"torch's clamp has a {said} bound, Flax's none"
-            yield Way("bound-missing", why, having(**{name: None}), f"Give jnp.clip the {said} bound.", rank=RANK)
+            yield Way("bound-missing", why, having(**{name: None}), f"Pass jnp.clip the {said} bound.", rank=RANK)
 
 
 def _by(function: Callable[..., Any]) -> Any:
-    """Another function of the same arguments."""
+    """Return a run that calls another function with the same arguments."""
     return lambda _, arguments: do(function, arguments)
 
 

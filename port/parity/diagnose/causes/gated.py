@@ -1,4 +1,4 @@
-"""A GRU whose reset gate multiplies something else: three formulas that are all called GRU."""
+"""A GRU whose reset gate multiplies something else: three different formulas are called GRU."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from port.parity.diagnose.causes.operation import Arguments, Explanation, TorchO
 from port.parity.diagnose.causes.recurrent import layers_of
 
 New = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-"""The new gate before its tanh: of its input part, the reset gate, the state, and its hidden weight and bias."""
+"""The new gate before its tanh, from its input part, the reset gate, the state, and its hidden weight and bias."""
 
 
 def reset(operation: TorchOperation) -> Iterator[Way]:
-    """The reset gate before the product with the hidden weight, or within its bias alone."""
+    """The reset gate applied before the product with the hidden weight, or excluding its bias."""
     if operation.name not in ("gru", "gru_cell"):
         return
     remedy = "Multiply by the reset gate after the product, its bias included: port.nn.GRU does."
@@ -35,7 +35,7 @@ def _outside(given: Any, gate: Any, state: Any, weight: Any, bias: Any) -> torch
 
 
 def _stepped(new: New) -> Callable[[Any, Arguments], Any]:
-    """torch's GRU step by step, with another new gate."""
+    """Run torch's GRU step by step, with another new gate."""
 
     def run(function: Any, arguments: Arguments) -> Any:
         x, states = arguments["input"], arguments["hx"]
@@ -67,7 +67,7 @@ def _run(
 
 
 def _step(x: torch.Tensor, state: torch.Tensor, weights: list[torch.Tensor], new: New) -> torch.Tensor:
-    """(N, in), (N, H) → (N, H), with gates in torch's order r, z, n."""
+    """Run one step: (N, in), (N, H) → (N, H), with gates in torch's order r, z, n."""
     w_ih, w_hh, *biases = weights
     zeros = torch.zeros(len(w_ih), dtype=x.dtype)
     b_ih, b_hh = biases if biases else (zeros, zeros)

@@ -1,4 +1,4 @@
-"""Attention's heads, and what is fused into one projection, split in another order; rotary halves and pairs."""
+"""Attention heads and fused projections split in another order; rotary embeddings by halves or by pairs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REMEDY = "Split the features in torch's order, or permute the projection's kern
 
 
 def _split(operation: TorchOperation) -> tuple[int, tuple[int, ...]] | None:
-    """Where a reshape splits one axis: the axis, and the lengths that it is split into."""
+    """Return the axis that a reshape splits, and the lengths it is split into."""
     if operation.name not in ("view", "reshape", "unflatten") or not torch.is_tensor(operation.input):
         return None
     before = tuple(operation.input.shape)
@@ -76,7 +76,7 @@ def _split_as(axis: int, sizes: tuple[int, ...], back: Sequence[int]) -> Run:
 
 
 def parts(operation: TorchOperation) -> Iterator[Way]:
-    """The parts of a fused projection taken in another order: key, query, value for query, key, value."""
+    """The parts of a fused projection in another order, such as key, query, value instead of query, key, value."""
     if operation.name not in ("chunk", "split", "unbind", "tensor_split"):
         return
     found = list(operation.arguments.values())[1:]
@@ -87,7 +87,7 @@ def parts(operation: TorchOperation) -> Iterator[Way]:
         if turned != tuple(range(count)):
             why = f"Flax takes the {count} parts of the projection in another order, torch's {turned}"
             run = then(partial(_turned, order=turned))
-            # Two parts may be halves that turn: exchanged, they turn the other way.
+            # Two parts may be rotary halves: swapped, they turn the other way.
             yield Way("projection-order", why, run, _REMEDY, rank=1 if count > 2 else 2)
 
 
@@ -98,9 +98,9 @@ def _turned(result: Any, *, order: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def rotary(operation: TorchOperation) -> Iterator[Way]:
-    """Rotary positions that turn interleaved pairs, and not halves; and the other way round.
+    """Rotary embeddings that turn interleaved pairs instead of halves, or vice versa.
 
-    Whichever pairs are turned, the logits are those of the other kind with query's and key's features permuted.
+    Either way, the logits are those of the other kind with the features of query and key permuted.
     """
     split = _split(operation)
     if split is None or split[1][-1] % 2 or split[1][-1] < 4:
@@ -131,7 +131,7 @@ def _of_query_and_key(axis: int, last: int, places: torch.Tensor) -> Run:
 
 
 def rotation(operation: TorchOperation) -> Iterator[Way]:
-    """Rotary positions that turn the other way, or not at all."""
+    """Rotary embeddings that turn the other way, or not at all."""
     if operation.name == "sin":
         remedy = "Turn by (x₁ cos − x₂ sin, x₁ sin + x₂ cos)."
         why = "Flax's angles have the other sign: rotary positions turn the other way, or are counted backwards"

@@ -1,4 +1,4 @@
-"""The products of linear layers and convolutions with their kernel in another order, or without their bias."""
+"""Linear layers and convolutions with their kernel in another order, or without their bias."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def axes(operation: TorchOperation) -> Iterator[Way]:
             why = f"Flax's kernel has its spatial axes in another order, torch's {order}"
         else:
             why = f"Flax's kernel has torch's axes in the order {order}"
-        # The notes give the right order of each kind of layer.
+        # The notes state the correct order for each kind of layer.
         run = having(weight=weight.permute(order))
         yield Way("kernel-transposed", why, run, rank=0 if order[2:] == tuple(range(2, weight.ndim)) else 1)
 
 
 def flipped(operation: TorchOperation) -> Iterator[Way]:
-    """A convolution's kernel back to front."""
+    """A flipped convolution kernel."""
     weight = _weight(operation)
     if weight is not None and weight.ndim > 2:
         spatial = tuple(range(2, weight.ndim))
@@ -45,9 +45,9 @@ def flipped(operation: TorchOperation) -> Iterator[Way]:
 
 
 def bias(operation: TorchOperation) -> Iterator[Way]:
-    """Without the bias."""
+    """A missing bias."""
     if _weight(operation) is not None and operation.arguments.get("bias") is not None:
-        why, remedy = "Flax's layer does not add its bias", "Give Flax's layer use_bias=True, and add the bias."
+        why, remedy = "Flax's layer does not add its bias", "Set use_bias=True in Flax's layer, and add the bias."
         yield Way("bias-missing", why, having(bias=None), remedy=remedy)
 
 

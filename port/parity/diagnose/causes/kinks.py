@@ -1,4 +1,4 @@
-"""Gradients that differ where the values do not: at a kink, and of a row that torch does not train."""
+"""Gradients that differ although the values agree: at kinks, and of rows that torch does not train."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from port.parity.sides.run import Run as Pass
 _ABS = "jnp.abs has gradient 1 at zero, torch 0"
 _CLIP = "jnp.clip has gradient ½ at its edges, torch 0 or 1"
 _MOST_STOPPED = 160
-"""So many operands at most, counted back from the output, are tried without their gradient."""
+"""The most operands, counted back from the output, that are tried without their gradient."""
 _HARD = "jax.nn.hard_tanh has gradient 1 at its edges, torch 0"
 _RELU = "jnp.maximum(x, 0) has gradient ½ at zero, torch's relu 0"
 _MOST = "jnp.max shares the gradient among equal values, torch gives one of them all of it"
 
 
 def other_gradients(models: Models, result: ModeResult, parting: Parting) -> Iterator[Relation]:
-    """The functions with which torch has Flax's gradients, once they have jax's where torch's differ.
+    """Yield the functions with which torch gets Flax's gradients, once they have jax's gradient where torch's differs.
 
     Args:
-        models: the two.
-        result: of the mode, whose outputs agree.
-        parting: where the two part, going back.
+        models: the two models.
+        result: the result of the mode, whose outputs agree.
+        parting: where the two diverge in the backward pass.
     """
     training = parting.mode == "training"
     drawn, loss = RandomCotangents(), models.losses
@@ -73,11 +73,11 @@ def other_gradients(models: Models, result: ModeResult, parting: Parting) -> Ite
 
 
 def _agree(models: Models, torch: Pass, flax: Pass, trained: Set[str]) -> bool:
-    """Whether every parameter has the same gradient on both sides, and every input where that can be seen."""
+    """Whether every parameter has the same gradient on both sides, and so has every input for which it is known."""
     theirs = gathered(models.mapping, torch.gradients, models.torch.guide.tied)
     ours = gradients_in_torchs(models.mapping, flax.gradients)
     if not ours.keys() & trained <= theirs.keys():
-        return False  # a gradient that is not there at all agrees with nothing
+        return False  # a missing gradient agrees with nothing
     pairs = [(theirs[key], ours[key]) for key in ours if key in theirs]
     inputs = zip(torch.input_gradients.values(), flax.input_gradients.values(), strict=False)
     pairs += [(a, models.layout.in_torchs(b, a.shape)) for a, b in inputs]
@@ -88,7 +88,7 @@ def _agree(models: Models, torch: Pass, flax: Pass, trained: Set[str]) -> bool:
 
 
 def kinks(operation: TorchOperation) -> Iterator[Way]:
-    """jax's gradient at a kink; the values are the same."""
+    """jax's gradient at a kink; the values are equal."""
     name, arguments = operation.name, operation.arguments
     if name == "abs":
         yield Way("gradient-at-a-kink", _ABS, instead(lambda x: torch.where(x >= 0, x, -x)))
@@ -107,7 +107,7 @@ def kinks(operation: TorchOperation) -> Iterator[Way]:
 
 
 def _clipped(x: torch.Tensor, low: float | None, high: float | None) -> torch.Tensor:
-    """By tensors: then the gradient is shared where they are equal, as jnp.minimum and jnp.maximum share it."""
+    """Clamp by tensors: torch then shares the gradient between equal values, as jnp.minimum and jnp.maximum do."""
     for bound, function in ((low, torch.maximum), (high, torch.minimum)):
         x = x if bound is None else function(x, torch.as_tensor(bound, dtype=x.dtype).expand_as(x))
     return x
@@ -120,20 +120,20 @@ def _shared(function: Any, arguments: Arguments) -> Any:
 
 
 def padding_row(operation: TorchOperation) -> Iterator[Way]:
-    """An embedding whose padding row is trained as the others are."""
+    """An embedding whose padding row is trained like the others."""
     if operation.name == "embedding" and operation.arguments.get("padding_idx") is not None:
         row = operation.arguments["padding_idx"]
-        why = f"Flax's embedding trains row {row}, which torch leaves as it is (padding_idx)"
+        why = f"Flax's embedding trains row {row}, which torch does not train (padding_idx)"
         remedy = f"Take port.nn.Embedding(padding_idx={row})."
         yield Way("padding-row-trained", why, having(padding_idx=None), remedy)
     if operation.name == "embedding" and operation.arguments.get("scale_grad_by_freq"):
-        why = "torch divides each row's gradient by how often it is taken (scale_grad_by_freq), Flax does not"
+        why = "torch divides each row's gradient by its number of occurrences (scale_grad_by_freq), Flax does not"
         remedy = "Take port.nn.Embedding(scale_grad_by_freq=True)."
         yield Way("frequency-not-divided", why, having(scale_grad_by_freq=False), remedy)
 
 
 def stopped_gradients(operation: TorchOperation) -> Iterator[Way]:
-    """One of an operation's operands as a constant; or as none, where torch takes it for one."""
+    """An operand treated as a constant, or one that torch treats as a constant and Flax does not."""
     if operation.reads:
         return
     if operation.name == "detach":

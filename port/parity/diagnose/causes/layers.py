@@ -1,4 +1,4 @@
-"""A layer that Flax does not call, calls twice, or calls another of its kind for."""
+"""A layer that Flax does not call, calls twice, or replaces by another of its kind."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _MOST_OTHERS = 8
 
 
 def of_layers(calls: Sequence[TorchOperation], modules: Mapping[str, nn.Module]) -> Iterator[tuple[int, Way]]:
-    """The ways of layers' calls, the last first.
+    """Yield the changes of layer calls, the last call first.
 
     Args:
-        calls: of layers.
-        modules: torch's layers by their paths.
+        calls: the layer calls.
+        modules: torch's modules by their paths.
     """
     for call in reversed(calls):
         given = next(iter(call.operands.items()), None)
@@ -36,7 +36,7 @@ def of_layers(calls: Sequence[TorchOperation], modules: Mapping[str, nn.Module])
 
 
 def _others(path: str, modules: Mapping[str, nn.Module]) -> list[str]:
-    """The layers that could stand in a layer's place: of its class, with parameters of its shapes."""
+    """Return layers that may be confused with a layer: of its class, with parameters of its shapes."""
     own = modules.get(path)
     if own is None:
         return []

@@ -1,4 +1,4 @@
-"""Losses that are averaged over another number, or are those of optax of a like name."""
+"""Losses averaged over another number, or optax losses with similar names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _AVERAGED = (*_OF_LABELS, "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
 
 
 def labels(operation: TorchOperation) -> Iterator[Way]:
-    """The mean over all samples, where torch's leaves the ignored ones out, or is weighted."""
+    """A mean over all samples, where torch's skips ignored labels or is weighted."""
     if operation.name not in _OF_LABELS or operation.arguments.get("reduction", "mean") != "mean":
         return
     target, weight = operation.arguments.get("target"), operation.arguments.get("weight")
@@ -37,7 +37,7 @@ def _mean_over_all(function: Any, arguments: Arguments) -> Any:
 
 
 def likes(operation: TorchOperation) -> Iterator[Way]:
-    """optax's l2_loss for the mean of squares, its huber_loss for smooth_l1_loss."""
+    """optax's l2_loss instead of the mean of squares, or huber_loss instead of smooth_l1_loss."""
     if operation.name == "mse_loss":
         why = "Flax's loss is half of torch's, as optax.l2_loss is"
         yield Way("half-squared-error", why, then(lambda loss: loss / 2))
@@ -52,7 +52,7 @@ def _huber(function: Any, arguments: Arguments) -> Any:
 
 
 def reduction(operation: TorchOperation) -> Iterator[Way]:
-    """A sum for a mean, and the other way round."""
+    """A sum instead of a mean, or vice versa."""
     own = operation.arguments.get("reduction", "mean")
     if operation.name in _AVERAGED and own in ("mean", "sum"):
         other = "sum" if own == "mean" else "mean"

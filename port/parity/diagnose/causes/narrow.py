@@ -1,4 +1,4 @@
-"""Flax's model evaluated without its casts to less than float64: whether they alone part the two sides."""
+"""Evaluate Flax's model without its casts to narrow dtypes, to see whether they alone cause the divergence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from port.parity.sides.run import Run
 from port.parity.sides.structure import leaves, rebuilt
 
 _BITS = {"float32": 23, "tf32": 10, "float16": 10, "bfloat16": 7}
-"""Of the mantissa."""
+"""Mantissa bits."""
 _SAID = {
     "float32": ("narrow-float32", "goes through float32"),
     "tf32": ("tf32-products", "rounds to TF32"),
@@ -27,7 +27,7 @@ _INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 
 
 def narrowed(target: Target) -> Iterator[Relation]:
-    """That something goes through a narrower dtype, where the two agree as soon as nothing does."""
+    """Yield the narrow dtype that something goes through, if the two agree once nothing does."""
     if target.models.torch.precision != "float64":
         return
     wide = _Wide()
@@ -35,21 +35,21 @@ def narrowed(target: Target) -> Iterator[Relation]:
     if wide.dropped and target.agrees_with(done, target.models.limits.forward):
         least = min(wide.dropped, key=_BITS.__getitem__)
         kind, said = _SAID[least]
-        yield Relation(kind, f"Flax {said} there, torch does not", "Drop the cast, or compare with rtol=1e-6.")
+        yield Relation(kind, f"Flax {said} there, torch does not", "Remove the cast, or compare with rtol=1e-6.")
 
 
 class _Wide:
-    """Evaluates a jaxpr with every floating number in float64.
+    """Evaluate a jaxpr with every floating number in float64.
 
     Attributes:
-        dropped: what it would have been cast to.
+        dropped: the dtypes of the casts that were removed.
     """
 
     def __init__(self) -> None:
         self.dropped: set[str] = set()
 
     def run(self, target: Target) -> Run:
-        """Flax's forward pass, in its own layout: its outputs and the call that parts."""
+        """Return Flax's forward pass, in its own layout: its outputs and the call that differs."""
         side, models, seen = target.models.flax, target.models, {}
 
         def traced() -> dict[str, Any]:

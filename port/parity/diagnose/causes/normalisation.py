@@ -1,4 +1,4 @@
-"""Normalisation with other options, other statistics, or without a part of it."""
+"""Normalisation with other options, other statistics, or a missing part."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def epsilon(operation: TorchOperation) -> Iterator[Way]:
 
 
 def running_statistics(operation: TorchOperation) -> Iterator[Way]:
-    """BatchNorm with the batch's statistics instead of the running ones, and the other way round."""
+    """BatchNorm with the batch's statistics instead of the running ones, or vice versa."""
     if operation.name != "batch_norm":
         return
     arguments = operation.arguments
@@ -54,7 +54,7 @@ def running_statistics(operation: TorchOperation) -> Iterator[Way]:
 
 
 def scale_and_bias(operation: TorchOperation) -> Iterator[Way]:
-    """Without the scale or the bias, or with 1 + the scale."""
+    """A missing scale or bias, or 1 + the scale."""
     if operation.name not in _NORMS:
         return
     weight, bias = operation.arguments.get("weight"), operation.arguments.get("bias")
@@ -87,7 +87,7 @@ def moments(operation: TorchOperation) -> Iterator[Way]:
 
 
 def groups(operation: TorchOperation) -> Iterator[Way]:
-    """GroupNorm in another number of groups."""
+    """GroupNorm with another number of groups."""
     if operation.name != "group_norm" or not torch.is_tensor(operation.input):
         return
     own, channels = operation.arguments.get("num_groups"), operation.input.shape[1]
@@ -114,7 +114,7 @@ def _normalised(*, subtracts: bool, correction: int = 0, outside: bool = False) 
 
 
 def deviation(operation: TorchOperation) -> Iterator[Way]:
-    """var and std with the other's divisor: torch's is n − 1, jax's n."""
+    """var and std with the other divisor: torch's is n − 1, jax's n."""
     if operation.name in ("var", "std") and operation.arguments.get("correction", 1) == 1:
         why = f"jnp.{operation.name} divides by n, torch's by n − 1"
 

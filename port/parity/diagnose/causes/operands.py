@@ -1,4 +1,4 @@
-"""Another tensor than the one that torch takes, two steps in the other order, a step that torch does not do."""
+"""Another tensor than the one torch takes, two steps in the other order, or an extra step."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _NEAREST, _MOST_OTHERS, _MOST_ADDED = 32, 24, 16
 
 
 def exchanged(steps: Sequence[TorchOperation]) -> Iterator[tuple[int, Way]]:
-    """Two steps, one of which takes what the other gives, in the other order; the last first.
+    """Yield swaps of two steps, one of which takes the other's result; the last first.
 
     Args:
-        steps: calls of functions and of layers.
+        steps: calls of functions and layers.
     """
     makers = {id(step.result): step for step in steps if torch.is_tensor(step.result)}
     for step in reversed(steps):
@@ -43,11 +43,11 @@ def exchanged(steps: Sequence[TorchOperation]) -> Iterator[tuple[int, Way]]:
                 if before.operands[other] is not taken and before.operands[other].is_floating_point():
                     why = f"Flax does {_called(step)} first and then {_called(before)}, torch the other way round"
                     run = _turned(before, other, key)
-                    yield step.number, Way("order-of-steps", why, run, "Do them in torch's order.")
+                    yield step.number, Way("order-of-steps", why, run, "Use torch's order.")
 
 
 def _turned(before: TorchOperation, other: str, key: str) -> Any:
-    """The step done to what the one before it is given, and that one to its result."""
+    """Apply the step to the input of the step before it, and that one to the result."""
 
     def run(function: Any, arguments: Arguments) -> Any:
         inner = do(function, {**arguments, key: before.arguments[other]})
@@ -59,11 +59,11 @@ def _turned(before: TorchOperation, other: str, key: str) -> Any:
 def others(
     steps: Sequence[TorchOperation], before: Sequence[TorchOperation], weights: Sequence[Named]
 ) -> Iterator[Any]:
-    """Another tensor of the same shape for one that an operation takes; the last operation first.
+    """Yield another tensor of the same shape for one that an operation takes, the last operation first.
 
     Args:
-        steps: those that may take another.
-        before: all that were done, in their order.
+        steps: the operations that may take another tensor.
+        before: all operations before, in order.
         weights: the model's parameters, by name.
     """
     known = [*_known(before), *((name, -1, tensor) for name, tensor in weights)]
@@ -87,11 +87,11 @@ def others(
 
 
 def replaced(steps: Sequence[TorchOperation], before: Sequence[TorchOperation]) -> Iterator[tuple[int, Way]]:
-    """An earlier tensor of the same shape for what a step gives to several others; the last step first.
+    """Yield an earlier tensor of the same shape for a result that several steps take, the last step first.
 
     Args:
-        steps: those whose results may be another tensor.
-        before: all that were done, in their order.
+        steps: the operations whose results may be replaced.
+        before: all operations before, in order.
     """
     known = list(_known(before))
     uses = Counter(id(taken) for step in steps for _, taken in _taken(step))
@@ -108,16 +108,16 @@ def replaced(steps: Sequence[TorchOperation], before: Sequence[TorchOperation]) 
                 fitting.append((name, tensor))
         for name, tensor in fitting[:_MOST_OTHERS]:
             why = f"Flax takes {name} where torch takes what {_called(step)} gives"
-            run = instead(partial(_given, tensor.detach()))
+            run = instead(partial(_constant, tensor.detach()))
             yield step.number, Way("another-operand", why, run, "Take what torch takes.")
 
 
-def _given(tensor: torch.Tensor, _: Any) -> torch.Tensor:
+def _constant(tensor: torch.Tensor, _: Any) -> torch.Tensor:
     return tensor
 
 
 def _taken(step: TorchOperation) -> Iterator[tuple[str | tuple[str, int], torch.Tensor]]:
-    """The tensors that a step takes, by the argument's name, and by their place in one that is a list."""
+    """Yield the tensors that a step takes, by the argument's name, and by index within a list argument."""
     for key, value in step.arguments.items():
         if torch.is_tensor(value):
             yield key, value
@@ -126,7 +126,7 @@ def _taken(step: TorchOperation) -> Iterator[tuple[str | tuple[str, int], torch.
 
 
 def _with_operand(key: str | tuple[str, int], tensor: torch.Tensor) -> Any:
-    """A step with another tensor for one that it takes."""
+    """Return a run of a step with another tensor for one that it takes."""
     if isinstance(key, str):
         return having(**{key: tensor})
     name, number = key
@@ -142,11 +142,11 @@ def _with_operand(key: str | tuple[str, int], tensor: torch.Tensor) -> Any:
 def in_one_use(
     steps: Sequence[TorchOperation], explained: Callable[[TorchOperation], Iterator[Way]]
 ) -> Iterator[tuple[int, Way]]:
-    """What is taken more than once, made in another way for one of those that take it; the last of them first.
+    """Yield a result that several steps take, computed in another way for only one of them; the last step first.
 
     Args:
-        steps: calls of functions and of layers.
-        explained: the other ways of making a result.
+        steps: calls of functions and layers.
+        explained: the known ways to change one operation.
     """
     makers = {id(step.result): step for step in steps if torch.is_tensor(step.result)}
     uses = Counter(id(taken) for step in steps for taken in step.operands.values())
@@ -161,18 +161,18 @@ def in_one_use(
 
 
 def _made_otherwise(key: str, maker: TorchOperation, way: Way) -> Any:
-    """A step that is given what another way makes."""
+    """Return a run of a step that takes a result computed in another way."""
     return lambda function, arguments: do(
         function, {**arguments, key: way.run(maker.function, maker.arguments).detach()}
     )
 
 
 def added(steps: Sequence[TorchOperation], layers: Sequence[TorchOperation]) -> Iterator[tuple[int, Way]]:
-    """A step done to a result that torch takes as it is: a function, or one of the model's layers.
+    """Yield extra steps on a result that torch uses unchanged: a function, or one of the model's layers.
 
     Args:
-        steps: those whose results may go through it.
-        layers: calls of layers.
+        steps: the operations whose results may go through it.
+        layers: the layer calls.
     """
     for step in list(reversed(steps))[:_MOST_ADDED]:
         result = step.result
@@ -180,18 +180,18 @@ def added(steps: Sequence[TorchOperation], layers: Sequence[TorchOperation]) -> 
             continue
         for name, function in _STEPS.items():
             why = f"Flax takes {name} of what {_called(step)} gives, torch does not"
-            yield step.number, Way("step-added", why, then(function), "Leave it out.")
+            yield step.number, Way("step-added", why, then(function), "Remove it.")
         for call in {call.layer: call for call in layers if call.layer != step.layer}.values():
             given = next(iter(call.operands.values()), None)
             if given is None or not torch.is_tensor(call.result) or call.result.shape != given.shape:
                 continue
             if given.shape[-1:] == result.shape[-1:] and given.ndim == result.ndim:
                 why = f"Flax calls {call.layer} on what {_called(step)} gives, torch does not"
-                yield step.number, Way("step-added", why, then(call.function), "Leave it out.")
+                yield step.number, Way("step-added", why, then(call.function), "Remove it.")
 
 
 def _known(steps: Sequence[TorchOperation]) -> Iterator[tuple[str, int, torch.Tensor]]:
-    """The tensors of a run with what a person calls them, and after which step they are there."""
+    """Yield the tensors of a run, each with a readable name and the step after which it exists."""
     for place, step in enumerate(steps):
         if step.number < 0:
             for number, value in enumerate(step.operands.values()):
@@ -215,5 +215,5 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def _called(step: TorchOperation) -> str:
-    """A step as a person finds it."""
+    """Describe a step for readers."""
     return step.layer if step.number < 0 else f"{step.base} ({step.line})" if step.line else step.base

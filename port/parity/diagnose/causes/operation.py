@@ -1,4 +1,4 @@
-"""One call of a torch function in a run, and another way of doing it that Flax's side may have taken."""
+"""One call of a torch function in a run, and other ways to compute it that Flax's side may use."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Arguments = dict[str, Any]
-"""A call's arguments by name; those of a function whose names are not known, by their places, "0", "1"."""
+"""A call's arguments by name; by position, "0", "1", if the function's argument names are unknown."""
 Run = Callable[[Callable[..., Any], Arguments], Any]
-"""Does an operation: of the function and the arguments that it is called with in that run."""
+"""Computes an operation, from the function and the arguments of its call in the run."""
 
 _CONV = "input weight bias stride padding dilation groups"
 _CONV_TRANSPOSE = "input weight bias stride padding output_padding groups dilation"
@@ -65,9 +65,9 @@ _BUILTINS = {
     "triu": "input diagonal",
     "unbind": "input dim",
 }
-"""Argument names of what has no signature to read: it is not written in Python, or chosen by an argument."""
+"""Argument names of functions without a readable signature: not written in Python, or dispatched on an argument."""
 _METHODS = {"softmax": "input dim dtype", "log_softmax": "input dim dtype"}
-"""Those of methods whose functions of the same name are written in Python, with other arguments."""
+"""Those of methods that differ from the Python function of the same name."""
 _SAME = {
     "__getitem__": "getitem",
     "concat": "cat",
@@ -94,7 +94,7 @@ _OPERATORS = {
     "less_equal": "le",
     "not_equal": "ne",
 }
-"""What an operator's function is called, by the names that it has without its underscores."""
+"""Names of operators' functions, by the operator's name without underscores."""
 
 
 def _is_tensor(value: Any) -> bool:
@@ -106,15 +106,15 @@ class TorchOperation:
     """One call of a torch function in a run.
 
     Attributes:
-        number: which of the run's calls it is.
-        name: the function's, without the underscore of those that work in place.
-        arguments: what it was called with.
+        number: the call's index in the run.
+        name: the function's name, without the underscore of in-place functions.
+        arguments: the call's arguments.
         layer: the path of the module that called it.
-        twin: Flax's layer for that module, where there is one.
+        twin: the Flax layer of that module, if there is one.
         cites: ids of the notes that the pairs of the function and of that module cite.
-        result: what it gave.
-        function: what was called.
-        line: where in the model's own source it is called, and what that line says; "" where that is not known.
+        result: the call's result.
+        function: the function that was called.
+        line: the line of the model's own source that calls it, with its text; "" if unknown.
     """
 
     number: int
@@ -129,48 +129,48 @@ class TorchOperation:
 
     @property
     def base(self) -> str:
-        """The function's name without what says that it is an operator: "add" for ``__radd__``'s sum, "div" too."""
+        """The function's name without operator affixes: "add" for ``__radd__``."""
         name = self.name.strip("_")
         return _OPERATORS.get(name, name)
 
     @property
     def reads(self) -> bool:
-        """Whether it only looks at a tensor, as ``x.shape`` does, and is no step of the model."""
+        """Whether it only reads an attribute, as ``x.shape`` does, and is not a step of the model."""
         return self.name in ("__get__", "__set__")
 
     @property
     def operands(self) -> dict[str, Any]:
-        """Its tensors, by the argument's name."""
+        """The tensors among its arguments, by name."""
         return {key: value for key, value in self.arguments.items() if _is_tensor(value)}
 
     @property
     def said(self) -> str:
-        """Where a person finds it: behind a sentence."""
+        """Its location for readers, appended to a sentence."""
         where = f" in {self.layer}" if self.layer else ""
         return f"{where}, torch's line {self.line}" if self.line else where
 
     @property
     def input(self) -> Any:
-        """Its first argument."""
+        """The first argument."""
         return next(iter(self.arguments.values()), None)
 
 
 @dataclass(frozen=True)
 class Way:
-    """Another way of doing an operation: what Flax's side may do in its place.
+    """Another way to compute an operation, which Flax's side may use.
 
-    Ways of several operations that have the same kind and sentence are one explanation.
+    Ways of several operations with the same kind and sentence form one explanation.
 
     Attributes:
         kind: the cause's stable name.
-        why: what Flax's side does, in a sentence.
-        run: does it.
-        remedy: what to change; that of the note which names this kind where this is "".
-        rank: how far-fetched it is: simpler explanations come first.
-        together: of how many of a run's operations at once it may be true, beside all of them and one of them.
-        cites: ids of notes to choose from, where several name this kind: those of the operation's pairs.
-        where: where in torch's code that is, behind the sentence; "" where the sentence says it.
-        chosen: the operations of the run in which this made the two agree, and how each was done; empty before that.
+        why: what Flax does, as a sentence.
+        run: computes it.
+        remedy: what to change; if "", the remedy of the note that names this kind.
+        rank: how unlikely it is: explanations with lower ranks come first.
+        together: how many of a run's operations it may apply to at once, besides all of them and one of them.
+        cites: ids of candidate notes, those of the operation's pairs, if several notes name this kind.
+        where: the location in torch's code, appended to the sentence; "" if the sentence names it.
+        chosen: the operations of the run with which the two agreed, and how each was computed; empty before that.
     """
 
     kind: str
@@ -185,11 +185,11 @@ class Way:
 
 
 Explanation = Callable[[TorchOperation], Iterator[Way]]
-"""The other ways of doing an operation that one kind of mistake gives; none where it does not apply."""
+"""Yields the other ways to compute an operation for one kind of mistake; none if it does not apply."""
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """A function's name, whether it is a method, an operator or torch.nn.functional's."""
+    """Return the name of a function: a method, an operator or one of torch.nn.functional."""
     name = getattr(function, "__name__", "")
     if not name.startswith("__"):
         name = name.rstrip("_")
@@ -197,7 +197,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def arguments_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Arguments) -> Arguments:
-    """A call's arguments by their names."""
+    """Return a call's arguments by name."""
     name = name_of(function)
     if inspect.isfunction(function) and name not in _BUILTINS and name != "unflatten":
         try:
@@ -206,7 +206,7 @@ def arguments_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Ar
             return _placed(args, kwargs)
         return dict(bound.arguments)
     known = (_BUILTINS | _METHODS).get(name, "")
-    # A packed sequence's sizes come where the state comes otherwise.
+    # A packed sequence has its sizes where other sequences have the state.
     names = (_PACKED if known is _RECURRENT and len(args) > 2 and not isinstance(args[2], list) else known).split()
     if len(args) > len(names):
         return _placed(args, kwargs)
@@ -218,22 +218,22 @@ def _placed(args: tuple[Any, ...], kwargs: Arguments) -> Arguments:
 
 
 def do(function: Callable[..., Any], arguments: Arguments) -> Any:
-    """Call a function as it was called."""
+    """Call a function with the arguments of its call."""
     if "0" in arguments or not arguments:
         args = [value for key, value in arguments.items() if key.isdecimal()]
         return function(*args, **{key: value for key, value in arguments.items() if not key.isdecimal()})
-    # The first by place: what it is called differs between a function and a method of the same name.
+    # Pass the first by position: its name differs between a function and a method of the same name.
     first, *others = arguments.items()
     return function(first[1], **dict(others))
 
 
 def having(**changed: Any) -> Run:
-    """The same operation with other arguments."""
+    """Return a run with other arguments."""
     return lambda function, arguments: do(function, {**arguments, **changed})
 
 
 def of_input(change: Callable[[Any], Any]) -> Run:
-    """The same operation of another input."""
+    """Return a run with another input."""
 
     def run(function: Callable[..., Any], arguments: Arguments) -> Any:
         first = next(iter(arguments))
@@ -243,7 +243,7 @@ def of_input(change: Callable[[Any], Any]) -> Run:
 
 
 def together(ways: Sequence[Way]) -> Run:
-    """Several ways of one operation at once: each is given what those before it make of the arguments."""
+    """Combine several ways of one operation: each gets the arguments as changed by those before it."""
 
     def run(function: Callable[..., Any], arguments: Arguments) -> Any:
         inner = function
@@ -259,10 +259,10 @@ def _wrapped(way: Way, inner: Callable[..., Any], name: str) -> Callable[..., An
 
 
 def then(change: Callable[[Any], Any]) -> Run:
-    """The same operation, and something after it."""
+    """Return a run with another function applied to the result."""
     return lambda function, arguments: change(do(function, arguments))
 
 
 def instead(compute: Callable[[Any], Any]) -> Run:
-    """Something else of the same input."""
+    """Return a run that computes something else from the same input."""
     return lambda function, arguments: compute(next(iter(arguments.values())))

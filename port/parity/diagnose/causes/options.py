@@ -1,4 +1,4 @@
-"""Options of Flax's own layer, tried on it: what torch has no name for."""
+"""Options of Flax's layer that torch has no counterpart for, tested on the layer."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _TRIED = {
         "use_fast_variance=True computes the variance as E[x²] − E[x]²; torch takes two passes",
     ),
 }
-"""Flax's option → the value that is torch's, the cause's kind, its sentence."""
+"""Flax's option → torch's value, the cause's kind, its sentence."""
 
 
 def options(target: Target) -> Iterator[Relation]:
-    """The options with which Flax's layer, run alone on torch's input, agrees."""
+    """Yield the options with which Flax's layer, run alone on torch's input, agrees."""
     if target.torch is None or target.flax is None or target.match is None:
         return
     models, alone = target.models, target.row.alone if target.row is not None else None
     if alone is None or alone <= target.limit:
-        return  # the layer is right as it is
+        return  # the layer itself is correct
     for option, (value, kind, why) in _TRIED.items():
         if getattr(target.flax.layer, option, value) == value:
             continue

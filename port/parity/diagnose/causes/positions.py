@@ -1,4 +1,4 @@
-"""Positions, indices and places along an axis that are off by one, or at the other end."""
+"""Positions, indices and slices that are off by one, or at the other end of an axis."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def embedding(operation: TorchOperation) -> Iterator[Way]:
         yield Way("position-offset", why, run, _REMEDY)
     longest = operation.arguments.get("max_norm")
     if longest is not None:
-        why = f"torch shortens the rows that it takes to length {longest:g} (max_norm), Flax does not"
+        why = f"torch rescales the rows that it takes to norm {longest:g} at most (max_norm), Flax does not"
         remedy = f"Take port.nn.Embedding(max_norm={longest})."
         yield Way("max-norm-missing", why, having(max_norm=None), remedy)
 
@@ -60,7 +60,7 @@ def sliced(operation: TorchOperation) -> Iterator[Way]:
     table, index = list(operation.arguments.values())[:2]
     places = list(index) if isinstance(index, tuple) else [index]
     for axis, place in enumerate(places):
-        # Behind an ellipsis places are counted from the end.
+        # After an ellipsis, axes are counted from the end.
         length = (
             table.shape[axis - len(places) if any(each is Ellipsis for each in places[:axis]) else axis]
             if place is not Ellipsis
@@ -88,7 +88,7 @@ def sliced(operation: TorchOperation) -> Iterator[Way]:
 
 
 def _other_end(places: list[Any], axis: int, place: slice, length: int) -> Iterator[Way]:
-    """The last places of an axis for the first, as many of them, and the first for the last."""
+    """As many elements from the other end of an axis."""
     start, stop, step = place.indices(length)
     if step == 1 and 0 < stop - start < length and (start == 0) != (stop == length):
         count = stop - start
@@ -100,7 +100,7 @@ def _other_end(places: list[Any], axis: int, place: slice, length: int) -> Itera
 
 
 def _neighbours(places: list[Any], axis: int, place: int, length: int) -> Iterator[Way]:
-    """The place behind or before one that is taken: a target that is not shifted, a token too far."""
+    """The index before or after: a target that is not shifted, or a token too far."""
     at = place % length
     for offset in (1, -1):
         if 0 <= at + offset < length:

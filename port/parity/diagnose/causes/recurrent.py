@@ -1,4 +1,4 @@
-"""LSTM and GRU with their gates in another order, without a bias, or run from the other end."""
+"""LSTM and GRU with their gates in another order, without a bias, or run backwards."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def gates(operation: TorchOperation) -> Iterator[Way]:
 
 
 def biases(operation: TorchOperation) -> Iterator[Way]:
-    """Without one of the two biases."""
+    """A missing bias, or both."""
     if operation.name not in _GATES or not _has_biases(operation):
         return
     for place, name in ((2, "bias_ih"), (3, "bias_hh")):
@@ -39,7 +39,7 @@ def biases(operation: TorchOperation) -> Iterator[Way]:
 
 
 def backwards(operation: TorchOperation) -> Iterator[Way]:
-    """The sequence from its end."""
+    """The sequence run backwards."""
     if operation.name not in _GATES or _is_cell(operation) or operation.arguments.get("bidirectional"):
         return
     axis = 1 if operation.arguments.get("batch_first") else 0
@@ -55,19 +55,21 @@ def backwards(operation: TorchOperation) -> Iterator[Way]:
         if any(bool(start.any()) for start in starts):
             zeros = tuple(torch.zeros_like(start) for start in starts)
             changed = having(hx=zeros if isinstance(first, tuple | list) else zeros[0])
-            remedy = "Give it torch's first state."
-            yield Way("first-state-missing", "Flax starts from zeros, torch from a given state", changed, remedy=remedy)
+            remedy = "Pass torch's initial state."
+            yield Way(
+                "first-state-missing", "Flax starts from zeros, torch from an initial state", changed, remedy=remedy
+            )
 
 
 def forget_gate(operation: TorchOperation) -> Iterator[Way]:
-    """An LSTM's forget gate with 1 added, as Keras and haiku have it."""
+    """An LSTM's forget gate with 1 added, as in Keras and haiku."""
     if operation.name in ("lstm", "lstm_cell") and _has_biases(operation):
         why = "Flax's forget gate has 1 added to its bias"
         yield Way("forget-bias", why, _with_weights(_forgetting), "Add nothing to the forget gate.")
 
 
 def _with_weights(change: Callable[[list[torch.Tensor]], list[torch.Tensor]]) -> Any:
-    """The same with other weights: four a layer and direction, w_ih, w_hh, b_ih, b_hh, or two without biases."""
+    """Return a run with other weights: four per layer and direction, w_ih, w_hh, b_ih, b_hh, or two without biases."""
 
     def run(function: Any, arguments: Arguments) -> Any:
         if "params" not in arguments:
@@ -80,7 +82,7 @@ def _with_weights(change: Callable[[list[torch.Tensor]], list[torch.Tensor]]) ->
 
 
 def layers_of(arguments: Arguments) -> list[list[torch.Tensor]]:
-    """The weights of each layer and direction."""
+    """Return the weights of each layer and direction."""
     weights, count = arguments["params"], 4 if arguments["has_biases"] else 2
     return [weights[start : start + count] for start in range(0, len(weights), count)]
 
@@ -115,7 +117,7 @@ def _forgetting(weights: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def padded(operation: TorchOperation) -> Iterator[Way]:
-    """Sequences of several lengths run through to their padding's end."""
+    """Sequences of different lengths, run to the end of their padding."""
     if operation.name == "_pack_padded_sequence":
         axis = 1 if operation.arguments.get("batch_first") else 0
         why = "Flax runs on over the padding, torch ends at each sequence's own length"

@@ -1,4 +1,4 @@
-"""torch's model run again, as far as one of its layers, with some of its operations done in another way."""
+"""Run torch's model again, up to one of its layers, with some operations computed in another way."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from port.parity.sides.torch_side import TorchSide
 from port.weights.torch import arrays_of
 
 _NOT_THE_MODELS = str(Path(torch.__file__).parent), str(Path(__file__).parents[2])
-"""Where the source of torch and of this package is."""
+"""The source folders of torch and of this package."""
 _LONGEST_LINE = 80
 CALL = "call"
-"""The name of the operation that a layer's call is."""
+"""The operation name of a layer call."""
 
 
 @dataclass
 class Rerun:
-    """What a run gave.
+    """The result of a run.
 
     Attributes:
-        operations: its operations, in their order; those of the layer itself too.
-        layers: the calls of layers as operations, whose numbers count down from −1, in the order in which they began.
-        begun: the number of a layer's call → how many operations there were before it.
-        call: of the layer that it went as far as; None of a whole run.
-        calls: of all layers, in the order in which they finished; of a whole run where they are asked for.
-        numbers: how many numbers its operations were given.
+        operations: its operations in order, those inside the layer included.
+        layers: the layer calls as operations, numbered down from −1, in the order in which they began.
+        begun: the number of a layer call → how many operations there were before it.
+        call: the layer call at which it stopped; None for a whole run.
+        calls: all layer calls in the order in which they finished; for a whole run, if requested.
+        numbers: how many numbers its operations took as input.
         started: how many operations there were before that call.
-        outputs: the model's; of a whole run.
-        buffers: the model's state dict after it; of a whole run.
+        outputs: the model's outputs; for a whole run.
+        buffers: the model's state dict afterwards; for a whole run.
     """
 
     operations: list[TorchOperation] = field(default_factory=list)
@@ -57,11 +57,11 @@ class Rerun:
 
 
 class _Reached(Exception):
-    """The run has come as far as it was to."""
+    """The run has reached its last layer."""
 
 
 class _Stand(TorchFunctionMode):
-    """Stands in every call of a torch function: numbers it, and does it in another way where one is given."""
+    """Intercept every call of a torch function: number it, and compute it in another way if there is one."""
 
     def __init__(self, rerun: Rerun, ways: Mapping[int, Run], layers: list[str], *, located: bool = False) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class _Stand(TorchFunctionMode):
     ) -> Any:
         name = name_of(function)
         if name.startswith(("_set_", "set_")):
-            # A mode of torch's, as no_grad sets it: to do that otherwise would outlast the run.
+            # One of torch's modes, such as no_grad: a change of it would outlast the run.
             return function(*args, **(kwargs or {}))
         number, self._count = self._count, self._count + 1
         arguments = arguments_of(function, args, kwargs or {})
@@ -89,7 +89,7 @@ class _Stand(TorchFunctionMode):
 
 
 def _line() -> str:
-    """The line of the model's own source that is running: the file's name, the line's number, and what it says."""
+    """Return the running line of the model's own source: file name, line number, and text."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_MODELS):
         frame = frame.f_back  # type: ignore[assignment]
@@ -114,17 +114,17 @@ def rerun(
     """Run a fresh copy of torch's model.
 
     Args:
-        side: torch's.
-        inputs: as the model takes them.
+        side: torch's side.
+        inputs: the model's inputs.
         training: the mode.
-        until: the call that it goes as far as, by its key; None for the whole model.
-        ways: the operation's number → how it is done; a layer's call has one below zero. Of several steps, in each.
+        until: the key of the call at which to stop; None for the whole model.
+        ways: the operation's number → how it is computed; layer calls have negative numbers. They apply in all steps.
         steps: how many times the model is called.
-        watch: write down every layer's call.
-        located: say where in the model's source each operation is called.
+        watch: whether to record every layer call.
+        located: whether to record where in the model's source each operation is called.
 
     Raises:
-        Exception: whatever the model, or an operation done in another way, raises.
+        Exception: whatever the model, or a changed operation, raises.
     """
     done, layers, output = Rerun(), list[str](), None
     module = side.fresh(training)
@@ -146,7 +146,7 @@ def rerun(
 
 @contextmanager
 def instrumented(ways: Mapping[int, Run], *, located: bool = False) -> Iterator[list[TorchOperation]]:
-    """Do operations in other ways in whatever of torch's is run meanwhile; gives all of them, in their order."""
+    """Compute torch operations in other ways in this context; yields all operations, in order."""
     done = Rerun()
     with torch.set_grad_enabled(torch.is_grad_enabled()), _Stand(done, ways, [], located=located):
         yield done.operations
@@ -155,7 +155,7 @@ def instrumented(ways: Mapping[int, Run], *, located: bool = False) -> Iterator[
 def _follow(
     module: nn.Module, done: Rerun, layers: list[str], until: str | None, ways: Mapping[int, Run], *, watch: bool
 ) -> None:
-    """Keep the path of the module that runs in ``layers``, and end the run when the one that it goes to is done."""
+    """Track the path of the running module in ``layers``, and end the run when the last layer is done."""
     counts: dict[str, int] = {}
     running: list[RecordedCall] = []
     numbers: list[int] = []
@@ -184,8 +184,8 @@ def _follow(
         if way is not None:
             inside.append(number)
             with torch._C.DisableTorchFunction():
-                # What it gave already is not computed again.
-                output = way(_given(layer, output, args), started.arguments)
+                # Its result exists already; do not compute it again.
+                output = way(_as_function(layer, output, args), started.arguments)
             inside.pop()
         done.layers[-1 - number] = replace(started, result=output)
         if f"{path}#{counts[path]}" == until:
@@ -203,8 +203,8 @@ def _follow(
             layer.register_forward_hook(after, with_kwargs=True)
 
 
-def _given(layer: nn.Module, output: Any, args: tuple[Any, ...]) -> Any:
-    """A layer as a function, which has been called once already."""
+def _as_function(layer: nn.Module, output: Any, args: tuple[Any, ...]) -> Any:
+    """Return a layer as a function that has been called once already."""
 
     def call(*given: Any, **named: Any) -> Any:
         same = len(given) == len(args) and all(a is b for a, b in zip(given, args, strict=True))
@@ -214,6 +214,6 @@ def _given(layer: nn.Module, output: Any, args: tuple[Any, ...]) -> Any:
 
 
 def _kept(value: Any) -> Any:
-    """A structure's tensors as tensors of their own, so that nothing changes them in place."""
+    """Copy a structure's tensors, so that nothing changes them in place."""
     with torch._C.DisableTorchFunction():
         return rebuilt(value, lambda name, tensor: tensor.detach().clone())

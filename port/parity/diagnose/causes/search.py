@@ -1,4 +1,4 @@
-"""torch's run with its operations done in other ways, one explanation after another, until it gives what Flax gave."""
+"""Search for the changes of torch's run that give Flax's values, one explanation after another."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     *functions.EXPLANATIONS,
 )
 MOST_RUNS, LEAST_RUNS = 600, 40
-"""So many times at most torch's model runs for one place where the two part; and so many where it is large."""
+"""The most runs of torch's model for one divergence, and for a large model."""
 MOST_NUMBERS = 2e9
-"""So many numbers at most are given to operations in all of these runs together."""
+"""The most numbers that the operations of all these runs take together."""
 MOST_EXCHANGED = 6
-"""So many linear layers at most, counted back from there, are tried in each other's places."""
+"""The most linear layers, counted back from the divergence, that are swapped with each other."""
 MOST_BEGUN = 8
-"""So many of the explanations that bring the two nearer are tried with a second one."""
+"""The most explanations that bring the two closer and are tried with a second one."""
 
 
 class Search:
-    """The ways in which torch's run may be done to give what Flax gave, tried at one place.
+    """Search for the changes of torch's run that give Flax's values at one place.
 
     Args:
         target: the place.
@@ -67,11 +67,11 @@ class Search:
     def __init__(self, target: Target) -> None:
         self.target = target
         self._tried: list[tuple[float, Chosen]] = []
-        self._paired = 0  # so many of these were tried in pairs
+        self._paired = 0  # how many of these were tried in pairs
         self._left = 0
 
     def again(self, told: Sequence[Way]) -> Iterator[Way]:
-        """What was told of this place in another mode, where it makes the two agree in this one."""
+        """Yield an explanation from another mode if it makes the two agree in this one."""
         self._left = len(told) + 1
         for way in told:
             if self._apart({**way.chosen}) <= self.target.limit:
@@ -79,7 +79,7 @@ class Search:
                 return
 
     def alike(self, told: Sequence[Way]) -> Iterator[Way]:
-        """The mistakes that were told together at the place before, made here too: by itself neither need be nearer."""
+        """Try the mistakes that were found together at the previous place; alone, they may not bring the two closer."""
         kinds = dict.fromkeys(way.kind for way in told)
         first = self._first if len(kinds) > 1 else None
         if first is None:
@@ -98,11 +98,11 @@ class Search:
                 return
 
     def alone(self) -> Iterator[Way]:
-        """The known mistakes that make the two agree; all those of the lowest rank that has any."""
+        """Yield the known mistakes that make the two agree: all of the lowest rank that has any."""
         return self._ranked(general=False)
 
     def general(self) -> Iterator[Way]:
-        """A step left out, another function or axis: what may be at any step and is told by one that agrees."""
+        """Yield a general mistake, possible at any step, that makes the two agree: a missing step, another function."""
         return self._ranked(general=True)
 
     def _ranked(self, *, general: bool) -> Iterator[Way]:
@@ -118,7 +118,7 @@ class Search:
                     groups.setdefault((way.kind, way.why), {})[number] = way
             found: set[str] = set()
             for (kind, _), group in groups.items():
-                # Of what comes to the same, one is told.
+                # Of equivalent ways, yield one.
                 for numbers in _subsets(group) if kind not in found else ():
                     chosen = {number: group[number] for number in numbers}
                     if self._agrees(chosen):
@@ -126,23 +126,23 @@ class Search:
                         found.add(kind)
                         break
                 if found and general:
-                    break  # of what may be anything, one that agrees is enough
+                    break  # of general mistakes, one that agrees is enough
             if found:
                 return
         for way, chosen in _exchanged(self.target, first) if not general else ():
             if self._agrees(chosen):
                 yield _done(way, chosen)
                 return
-        self._left = most  # for pairs of them
+        self._left = most  # the budget for pairs
 
     def _ways(self, first: Rerun) -> Iterator[tuple[int, Way]]:
-        """All that the explanations say of each operation that may be at fault, by its number."""
+        """Yield all ways to change each operation that may be at fault, by its number."""
         for operation in candidates(self.target, first):
             for way in _all_of(operation):
                 yield operation.number, way
 
     def further(self) -> Iterator[Way]:
-        """What may be done differently at any step, where no known mistake makes the two agree: the first that does."""
+        """Yield the first general change, at any step, that makes the two agree."""
         first = self._first
         if first is None:
             return
@@ -153,21 +153,21 @@ class Search:
             if self._apart(chosen) <= self.target.limit:
                 yield _done(next(iter(chosen.values())), chosen)
                 return
-        self._left = self._most(first)  # for pairs of what was tried before
+        self._left = self._most(first)  # the budget for pairs of what was tried before
 
     def elsewhere(self) -> Iterator[Relation]:
-        """What Flax has there, among what torch's operations until then gave.
+        """Yield where Flax's values are among the results of torch's earlier operations.
 
-        Nothing behind an earlier cause: torch's run is done there as Flax's, and gives other values than torch's own.
+        Not after an earlier cause: torch's run then imitates Flax's there, and its values are not torch's.
         """
         first = self._first
         if first is not None and not self.target.ways:
             yield from elsewhere(self.target, first.operations)
 
     def together(self) -> Iterator[Way]:
-        """Two explanations that make the two agree together, one of which alone brings them nearer.
+        """Yield two explanations that make the two agree together, one of which alone brings them closer.
 
-        Called again, it tries pairs with what was tried alone since.
+        A second call tries pairs with the ways tried since.
         """
         start, paired = self._apart({}), self._paired
         tried = sorted(
@@ -181,7 +181,7 @@ class Search:
                 if max(place, other_place) < paired:
                     continue
                 kinds = {way.kind for way in (*one.values(), *other.values())}
-                # Of one operation, the way that changes its arguments has to come first.
+                # Of two ways of one operation, the one that changes its arguments comes first.
                 orders = (_both(one, other), _both(other, one)) if one.keys() & other.keys() else (_both(one, other),)
                 for both in orders if len(kinds) > 1 else ():
                     if self._apart(both) <= self.target.limit:
@@ -191,11 +191,11 @@ class Search:
 
     @cached_property
     def _first(self) -> Rerun | None:
-        """torch's run as it is."""
+        """torch's unchanged run."""
         return self._run({}, located=True)
 
     def _most(self, first: Rerun) -> int:
-        """How often torch's model may be run."""
+        """Return how often torch's model may run."""
         return max(LEAST_RUNS, min(MOST_RUNS, int(MOST_NUMBERS / max(1, first.numbers))))
 
     def _agrees(self, chosen: Chosen) -> bool:
@@ -204,7 +204,7 @@ class Search:
         return apart <= self.target.limit
 
     def _apart(self, chosen: Chosen) -> float:
-        """How far apart the two then are; infinity where an operation cannot be done so, or enough was tried."""
+        """Return how far apart the two then are; infinity if the run fails, or the budget is used up."""
         self._left -= 1
         done = self._run(chosen) if self._left > 0 else None
         if done is None:
@@ -215,7 +215,7 @@ class Search:
             return inf
 
     def _run(self, chosen: Chosen, *, located: bool = False) -> Rerun | None:
-        """None where an operation cannot be done in that way, as for the shapes that it gives."""
+        """Run torch with the changes; None if an operation then fails, for example because of shapes."""
         models, until = self.target.models, None if self.target.torch is None else self.target.torch.key
         ways = {number: way.run for number, way in _both(self.target.ways, chosen).items()}
         try:
@@ -226,26 +226,25 @@ class Search:
 
 
 def _done(way: Way, chosen: Chosen) -> Way:
-    """A way with all that was done in the run that agreed."""
+    """Return a way with all changes of the run that agreed."""
     return replace(way, chosen=chosen)
 
 
 def _both(one: Mapping[int, Way], other: Mapping[int, Way]) -> Chosen:
-    """Two sets of ways at once."""
+    """Merge two sets of ways."""
     shared = {number: replace(one[number], run=together((one[number], other[number]))) for number in one.keys() & other}
     return {**one, **other, **shared}
 
 
 def _exchanged(target: Target, first: Rerun) -> Iterator[tuple[Way, Chosen]]:
-    """Two linear layers of one shape, each in the other's place: both are right, and it is their results that are not
-    taken as torch takes them."""
+    """Yield swaps of two linear layers of one shape: each is correct, but is used in the other's place."""
     until = first.started if target.torch is not None else len(first.operations)
     linear = [op for op in first.operations[:until] if op.name == "linear" and op.layer][-MOST_EXCHANGED:]
     for one, other in combinations(linear, 2):
         weights = [(op.arguments["weight"], op.arguments.get("bias")) for op in (one, other)]
         if weights[0][0].shape == weights[1][0].shape and one.input.shape == other.input.shape:
-            why = f"Flax takes the result of {one.layer} for that of {other.layer}, and the other way round"
-            remedy = "Exchange the two where they are used."
+            why = f"Flax swaps the results of {one.layer} and {other.layer}"
+            remedy = "Swap the two where they are used."
             ways = [
                 Way("layers-exchanged", why, having(weight=weight, bias=bias), remedy)
                 for weight, bias in reversed(weights)
@@ -254,20 +253,20 @@ def _exchanged(target: Target, first: Rerun) -> Iterator[tuple[Way, Chosen]]:
 
 
 def _all_of(operation: TorchOperation) -> Iterator[Way]:
-    """Every explanation's ways of an operation."""
+    """Yield every explanation's ways of an operation."""
     for explanation in EXPLANATIONS:
         yield from _of(explanation, operation)
 
 
 def _of(explanation: Explanation, operation: TorchOperation) -> Iterator[Way]:
-    """An explanation's ways; none where it fails on what it did not foresee."""
+    """Yield an explanation's ways; none if it raises."""
     with suppress(Exception):
         for way in explanation(operation):
             yield replace(way, cites=operation.cites, where=operation.said if operation.line else "")
 
 
 def _subsets(group: Chosen) -> Iterator[tuple[int, ...]]:
-    """All of the operations, the last alone, the one before it, …, then some of them together."""
+    """Yield all of the operations, then the last alone, the one before it, …, then some combinations."""
     numbers = tuple(sorted(group, reverse=True))
     yield numbers
     most = max(way.together for way in group.values())

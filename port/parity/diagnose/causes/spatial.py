@@ -1,4 +1,4 @@
-"""Convolutions, pools, resizing and what is done to images between them, with another padding, size or order."""
+"""Convolutions, pools, resizing and reshaping of images, with another padding, size or order."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def _each(value: Any, count: int) -> tuple[Any, ...]:
 
 
 def padding(operation: TorchOperation) -> Iterator[Way]:
-    """A convolution padded as "SAME" pads, which at a stride is not the same on both ends; or not at all."""
+    """A convolution with "SAME" padding, which at a stride differs between the two ends; or without padding."""
     if operation.name not in ("conv1d", "conv2d", "conv3d"):
         return
-    told, rank = operation.arguments.get("padding", 0), int(operation.name[4])
-    why = f"Flax pads by 'SAME', torch by {told}: at a stride they are not the same"
+    pads, rank = operation.arguments.get("padding", 0), int(operation.name[4])
+    why = f"Flax pads by 'SAME', torch by {pads}: at a stride they are not the same"
     yield Way("padding-at-a-stride", why, _padded_same)
-    if told not in ("valid", 0, (0,) * rank):
-        remedy = f"Give Flax's layer padding={told!r}."
-        yield Way("padding-missing", f"Flax does not pad, torch pads by {told}", having(padding=0), remedy)
+    if pads not in ("valid", 0, (0,) * rank):
+        remedy = f"Give Flax's layer padding={pads!r}."
+        yield Way("padding-missing", f"Flax does not pad, torch pads by {pads}", having(padding=0), remedy)
     strides = _each(operation.arguments.get("stride", 1), rank)
     dilations = _each(operation.arguments.get("dilation", 1), rank)
     if any(step != 1 for step in dilations):
         why, remedy = f"Flax's kernel is not dilated, torch's by {dilations}", f"Give it kernel_dilation={dilations}."
-        same = having(dilation=1, padding=tuple(p // d for p, d in zip(_each(told, rank), dilations, strict=True)))
+        same = having(dilation=1, padding=tuple(p // d for p, d in zip(_each(pads, rank), dilations, strict=True)))
         yield Way("dilation-missing", why, same, remedy=remedy)
         yield Way("dilation-missing", f"{why}, with torch's padding", having(dilation=1), remedy=remedy)
     for other in {(1,) * rank, (2,) * rank} - {strides}:
@@ -62,15 +62,15 @@ def _from_the_end(function: Any, arguments: Arguments) -> Any:
 
 
 def transposed_padding(operation: TorchOperation) -> Iterator[Way]:
-    """A transposed convolution padded as "SAME" pads, which with output_padding is not torch's."""
+    """A transposed convolution with "SAME" padding, which with output_padding is not torch's."""
     if operation.name in ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"):
-        told, more = operation.arguments.get("padding", 0), operation.arguments.get("output_padding", 0)
-        why = f"Flax pads by 'SAME', torch by {told}, with output_padding={more}: not the same places are cropped"
+        pads, more = operation.arguments.get("padding", 0), operation.arguments.get("output_padding", 0)
+        why = f"Flax pads by 'SAME', torch by {pads}, with output_padding={more}: not the same places are cropped"
         yield Way("padding-at-a-stride", why, _transposed_same)
 
 
 def _transposed_same(function: Any, arguments: Arguments) -> Any:
-    """All places that the kernel reaches, then those that jax.lax.conv_transpose keeps."""
+    """Compute all places that the kernel reaches, then keep those that jax.lax.conv_transpose keeps."""
     weight = arguments["weight"]
     rank = weight.ndim - 2
     strides, dilations = (_each(arguments.get(name, 1), rank) for name in ("stride", "dilation"))
@@ -96,7 +96,7 @@ def pad_mode(operation: TorchOperation) -> Iterator[Way]:
 
 
 def pools(operation: TorchOperation) -> Iterator[Way]:
-    """A pool with its last window rounded the other way, another padding, or the other kind of pool."""
+    """A pool with its size rounded the other way, another padding, or of the other kind."""
     if not operation.name.startswith(("max_pool", "avg_pool")):
         return
     arguments, is_max, rank = operation.arguments, operation.name.startswith("max"), int(operation.name[8])
@@ -105,7 +105,7 @@ def pools(operation: TorchOperation) -> Iterator[Way]:
     yield Way("ceil-mode", why, having(ceil_mode=not own))
     padded = any(_each(arguments.get("padding", 0), rank))
     if any(step != 1 for step in _each(arguments.get("dilation", 1), rank)):
-        why = "torch takes every other place of a window (dilation), Flax the places beside each other"
+        why = "torch's window is dilated, Flax's is not"
         yield Way("pool-dilation-missing", why, having(dilation=1))
     if arguments.get("divisor_override") is not None:
         why = f"torch divides each window's sum by {arguments['divisor_override']}, Flax by its size"
@@ -149,7 +149,7 @@ def _pool_padded_same(function: Any, arguments: Arguments) -> Any:
 
 
 def resizing(operation: TorchOperation) -> Iterator[Way]:
-    """Interpolation between other source points."""
+    """Interpolation with other source points."""
     if operation.name != "interpolate":
         return
     own, aligned = operation.arguments.get("mode", "nearest"), bool(operation.arguments.get("align_corners"))
@@ -164,7 +164,7 @@ def resizing(operation: TorchOperation) -> Iterator[Way]:
                 kind, why = "cubic-coefficient", "Flax's cubic has a = −0.5, torch's −0.75"
             yield Way(kind, why, having(antialias=not smooths))
         if operation.arguments.get("scale_factor") is not None:
-            why = "torch takes its source points by scale_factor as it was given, Flax by the ratio of both sizes"
+            why = "torch takes its source points by scale_factor directly, Flax by the ratio of both sizes"
             yield Way("scale-factor", why, having(recompute_scale_factor=True))
     for other in ("nearest", "nearest-exact", "bilinear", "bicubic"):
         if other != own:
@@ -174,8 +174,7 @@ def resizing(operation: TorchOperation) -> Iterator[Way]:
 
 
 def _grows(operation: TorchOperation) -> bool:
-    """Whether a resize gives an image that is smaller nowhere: torch has a = −0.5 where it smooths, and smooths
-    nothing there."""
+    """Whether a resize shrinks no axis: torch's antialias then smooths nothing, and only sets the cubic's a to −0.5."""
     size, factor = operation.arguments.get("size"), operation.arguments.get("scale_factor")
     lengths = operation.input.shape[2:]
     if size is not None:
@@ -184,7 +183,7 @@ def _grows(operation: TorchOperation) -> bool:
 
 
 def concatenation(operation: TorchOperation) -> Iterator[Way]:
-    """What is concatenated in another order."""
+    """Concatenation in another order."""
     tensors = operation.arguments.get("tensors")
     if operation.name != "cat" or not isinstance(tensors, tuple | list) or not 2 <= len(tensors) <= 4:
         return
@@ -210,7 +209,7 @@ def flattening(operation: TorchOperation) -> Iterator[Way]:
 
     def channels_last(function: Any, arguments: Arguments) -> Any:
         first, *others = arguments.items()
-        # Whatever is flattened: a view of it would not be one in memory.
+        # The flattened array need not be contiguous.
         given = first[1].movedim(1, -1).contiguous().reshape(shape)
         flat = do(function, {first[0]: given, **dict(others)})
         if flat.ndim != 2:
@@ -219,7 +218,7 @@ def flattening(operation: TorchOperation) -> Iterator[Way]:
 
     if 3 <= len(shape) <= 5:
         why = "Flax flattens with the channels last, torch with the channels first"
-        remedy = f'Give fold={{"{LAYER}": {shape[1:]}}}, which reorders the inputs of the linear layer behind it.'
+        remedy = f'Pass fold={{"{LAYER}": {shape[1:]}}}, which reorders the inputs of the linear layer after it.'
         yield Way("flatten-order", why, channels_last, remedy)
 
 
@@ -236,12 +235,12 @@ def tokens(operation: TorchOperation) -> Iterator[Way]:
             first, *others = arguments.items()
             return do(function, {first[0]: first[1].transpose(2, 3).reshape(shape), **dict(others)})
 
-        why, remedy = "Flax flattens the image column by column, torch row by row", "Keep the rows outside."
+        why, remedy = "Flax flattens the image column by column, torch row by row", "Keep the rows as the outer axis."
         yield Way("token-order", why, by_columns, remedy=remedy)
 
 
 def averaging(operation: TorchOperation) -> Iterator[Way]:
-    """A maximum for a mean over the image, and the other way round."""
+    """A maximum instead of a mean over the image, or a sum."""
     if operation.name in ("adaptive_avg_pool2d", "adaptive_avg_pool1d"):
         pool = F.adaptive_max_pool2d if operation.name.endswith("2d") else F.adaptive_max_pool1d
 
@@ -256,7 +255,7 @@ def averaging(operation: TorchOperation) -> Iterator[Way]:
 
 
 def adaptive(operation: TorchOperation) -> Iterator[Way]:
-    """A plain pool that fits the sizes, for an adaptive one."""
+    """A plain pool instead of an adaptive one."""
     kind, _, rank = operation.name.removeprefix("adaptive_").rpartition("_pool")
     if not operation.name.startswith("adaptive_") or kind not in ("avg", "max") or not torch.is_tensor(operation.input):
         return

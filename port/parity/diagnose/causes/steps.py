@@ -1,4 +1,4 @@
-"""A step that Flax leaves out, or does as if it were another: values in place that torch moves, or takes apart."""
+"""A step that Flax leaves out, or confuses with a similar one, such as a reshape instead of a transpose."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 from port.parity.diagnose.causes.operation import Arguments, Explanation, TorchOperation, Way, instead
 
 RANK = 3
-"""From here on explanations are of any step, not of what is known of one: they come after all others."""
+"""These explanations apply to any step, so they come after the known mistakes of specific ones."""
 _MOVES = ("transpose", "permute", "movedim", "swapaxes", "t", "mT")
 _NO_STEP = ("contiguous", "clone", "to", "view", "reshape", "type_as", "float", "double", "expand", "dropout", "_line")
 
 
 def left_out(operation: TorchOperation) -> Iterator[Way]:
-    """An operation that gives what it was given: of two operands, either."""
+    """An operation that returns its input; with two operands, either of them."""
     result = operation.result
     if not torch.is_tensor(result) or operation.name in _NO_STEP:
         return
@@ -44,7 +44,7 @@ def _fits(value: torch.Tensor, result: torch.Tensor) -> bool:
 
 
 def moved(operation: TorchOperation) -> Iterator[Way]:
-    """Axes that torch exchanges, and Flax has as they lie in memory."""
+    """Axes that torch transposes and Flax only reshapes."""
     result = operation.result
     if operation.name not in _MOVES or not torch.is_tensor(result) or result.shape == operation.input.shape:
         return
@@ -54,7 +54,7 @@ def moved(operation: TorchOperation) -> Iterator[Way]:
 
 
 def interleaved(operation: TorchOperation) -> Iterator[Way]:
-    """Halves for every other place, and the other way round: where two are put beside each other, or taken apart."""
+    """Halves instead of every other element, or vice versa, in concatenations and splits."""
     name, arguments = operation.name, operation.arguments
     tensors = arguments.get("tensors")
     if name == "cat" and isinstance(tensors, tuple | list) and _are_alike(tensors):
@@ -93,7 +93,7 @@ def interleaved(operation: TorchOperation) -> Iterator[Way]:
 
 
 def _of_places(operation: TorchOperation) -> Iterator[Way]:
-    """``x[..., 0::2]`` as the first half."""
+    """``x[..., 0::2]`` instead of the first half."""
     key = [*operation.arguments][1]
     index = operation.arguments[key]
     places = list(index) if isinstance(index, tuple) else [index]

@@ -1,4 +1,4 @@
-"""What the two models' tensors tell before anything is run: a parameter on one side only, a tie on one side only."""
+"""Differences in structure, found without a run: a parameter or a tie on one side only."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from port.parity.compare.mode import Models
 from port.parity.diagnose.causes.between import Relation
 
 Placed = tuple[str, str, Relation]
-"""Torch's path of a layer, Flax's, and what is to be said of it."""
+"""torch's path of a layer, Flax's, and the explanation."""
 
 
 def ties(models: Models) -> Iterator[Placed]:
-    """Weights that are one tensor in torch and several in Flax: alike at first, they train apart."""
+    """Yield weights that are one tensor in torch and several in Flax: equal at first, they diverge in training."""
     for entry in models.mapping.entries:
         why = untied(entry, models.torch.guide.tied)
         if why is not None:
@@ -23,7 +23,7 @@ def ties(models: Models) -> Iterator[Placed]:
 
 
 def unpaired(models: Models, findings: Sequence[Finding]) -> Iterator[Placed]:
-    """A bias, or a norm's scale, that the same layer has on one side only."""
+    """Yield a bias, or a norm's scale, that only one side's layer has."""
     names = {finding.where for finding in findings if finding.what == "weights"}
     for match in models.matched.values():
         cites = match.pair.notes if match.pair is not None else ()

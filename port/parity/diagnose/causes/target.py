@@ -1,4 +1,4 @@
-"""The place where the two sides part: what Flax has there, and how far something else of torch's is from it."""
+"""The place where the two sides diverge: Flax's values there, and how far a run of torch is from them."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from port.parity.sides.run import Run
 
 @dataclass(frozen=True)
 class Target:
-    """Where the two sides part in one mode, forward.
+    """Where the two sides diverge in the forward pass of one mode.
 
     Attributes:
-        models: the two.
-        result: of the mode.
-        parting: where.
+        models: the two models.
+        result: the result of the mode.
+        parting: the divergence.
         training: the mode.
-        limit: the relative difference up to which they agree there.
-        row: of the call that parts; None where they part after all layers.
-        torch: that call on torch's side.
-        flax: on Flax's.
-        ways: how operations of torch's are done, for the causes at earlier places.
-        carried: torch's values for variables of Flax's, for the causes at earlier places.
+        limit: the relative difference below which they agree there.
+        row: the row of the call that differs; None if they diverge after all layers.
+        torch: that call in torch.
+        flax: that call in Flax.
+        ways: changes of torch's operations, for the causes at earlier places.
+        carried: torch's values for Flax variables, for the causes at earlier places.
     """
 
     models: Models
@@ -60,20 +60,22 @@ class Target:
 
     @property
     def pairing(self) -> LayerPairing:
-        """Compares their layers."""
+        """The comparison of their layers."""
         assert self.result.pairing is not None
         return self.result.pairing
 
     def apart(self, rerun: Rerun) -> float:
-        """How far another run of torch's is from what Flax's gave there."""
+        """Return how far another run of torch is from Flax's values there."""
         if self.torch is None or self.flax is None:
             return outputs_apart(self.models, rerun.outputs, self.result.outputs[1])
         return inf if rerun.call is None else self._calls_apart(rerun.call, self.flax)
 
     def residual(self, rerun: Rerun) -> np.ndarray | None:
-        """What Flax has there less what another run of torch's has, in torch's layout and one row, each array in
-        relation to Flax's largest number, which is the same for every run; None where they are not of one shape, or
-        not finite."""
+        """Return Flax's values minus those of another run of torch, flattened, in torch's layout.
+
+        Each array is divided by Flax's largest magnitude, which is the same for every run. None if shapes differ or
+        values are not finite.
+        """
         parts = []
         for a, b in self._pairs(rerun):
             if a.shape != b.shape or not np.isfinite(a).all() or not np.isfinite(b).all():
@@ -83,7 +85,7 @@ class Target:
         return np.concatenate(parts) if parts else None
 
     def _pairs(self, rerun: Rerun) -> list[tuple[np.ndarray, np.ndarray]]:
-        """What is compared there, torch's and Flax's, in torch's layout."""
+        """Return the compared arrays, torch's and Flax's, in torch's layout."""
         layout = self.models.layout
         if self.torch is None or self.flax is None or self.match is None:
             ours = match_outputs(rerun.outputs, self.result.outputs[1], layout).in_torchs(self.result.outputs[1])
@@ -101,7 +103,7 @@ class Target:
         return pairs
 
     def agrees_with(self, flax: Run, limit: float) -> bool:
-        """Whether another run of Flax's gives what torch's gave."""
+        """Whether another run of Flax gives torch's values."""
         if self.torch is None or self.flax is None:
             return outputs_apart(self.models, self.result.outputs[0], flax.outputs) <= limit
         twins = [call for call in flax.calls if call.key == self.flax.key]
@@ -110,11 +112,11 @@ class Target:
     def _calls_apart(self, torch: RecordedCall, flax: RecordedCall) -> float:
         row = self.pairing.row(self.models.matched[torch.path], torch, flax)
         if row.output is None and self.row is not None and self.row.output is not None:
-            return inf  # of shapes that cannot be compared any more
+            return inf  # their shapes can no longer be compared
         return max((apart for apart in (row.input, row.output) if apart is not None), default=0.0)
 
     def arrays(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """torch's and Flax's array where they first differ, in torch's layout: of the layer's input, or its output."""
+        """torch's and Flax's array where they first differ, in torch's layout: the layer's input, or its output."""
         if self.torch is None or self.flax is None or self.match is None:
             theirs, ours = self.result.outputs
             carried = match_outputs(theirs, ours, self.models.layout).in_torchs(ours)
@@ -128,13 +130,13 @@ class Target:
 
 
 def outputs_apart(models: Models, torch: Arrays, flax: Arrays) -> float:
-    """How far the model's outputs are from each other; infinity where they cannot be matched."""
+    """Return how far the models' outputs are apart; infinity if they cannot be matched."""
     carried = match_outputs(torch, flax, models.layout).in_torchs(flax)
     return max((difference(torch[name], carried[name]) for name in carried), default=inf)
 
 
 def target_of(models: Models, result: ModeResult, parting: Parting) -> Target:
-    """The call that parts, with what is compared there."""
+    """Return the target of a divergence: the call that differs, and what is compared there."""
     training = parting.mode == "training"
     theirs, ours = ({call.key: call for call in calls} for calls in result.calls)
     for row in result.rows:
@@ -148,14 +150,14 @@ def target_of(models: Models, result: ModeResult, parting: Parting) -> Target:
 
 
 def behind(target: Target, told: Relation | Way) -> Target | None:
-    """The next place where the two part, once the cause at this one is on both sides, or on neither.
+    """Return the next divergence, once both sides, or neither, have the cause of this one.
 
     Args:
         target: this place.
         told: its cause.
 
     Returns:
-        None where they agree then, or where that cannot be run.
+        The next target; None if the two then agree, or if that cannot run.
     """
     models, training = target.models, target.training
     ways = {**target.ways, **told.chosen} if isinstance(told, Way) else target.ways
@@ -167,7 +169,7 @@ def behind(target: Target, told: Relation | Way) -> Target | None:
         torch = rerun(models.torch, models.inputs, training=training, ways=runs, watch=True)
         flax = flax_with(models, carried, training=training)
     except Exception:
-        return None  # as where a stride is right for what is before it, and of another size for what is behind it
+        return None  # for example, a changed stride gives later layers inputs of another size
     if outputs_apart(models, torch.outputs, flax.outputs) <= models.limits.forward:
         return None
     alone = {row.layer: row.alone for row in target.result.rows}
@@ -182,14 +184,14 @@ def behind(target: Target, told: Relation | Way) -> Target | None:
 
 
 def flax_with(models: Models, carried: Arrays, *, training: bool) -> Run:
-    """Flax's forward pass with torch's values for some variables, by Flax's paths."""
+    """Run Flax forward with torch's values for some variables, by Flax's paths."""
     dtype = models.torch.precision
     variables = {path: jnp.array(a, dtype if is_floating(a) else a.dtype) for path, a in carried.items()}
     return models.flax.calls_with(variables, models.flax_inputs, training=training)
 
 
 def _limit(models: Models, result: ModeResult, apart: float) -> float:
-    """Up to what the two agree: what goes through float32 cannot agree better than that, and is no fault beside it."""
+    """Return the limit of agreement: float32 computations cannot agree more closely, and are no fault."""
     if result.rounded is not None:
         return FAR * result.rounded[1]
     if apart > FAR * ROUNDING and models.torch.precision == "float64" and models.flax.narrowed(models.flax_inputs):

@@ -1,4 +1,4 @@
-"""What is said of a place where the two part for a reason that was not found: where in the array, and which code."""
+"""Describe a divergence without a known cause: where in the array, and which code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_LINES, _MOST_PLACES = 8, 6
 
 
 def seen_there(target: Target) -> list[str]:
-    """What agrees and what differs at a place, and torch's code that lies between what is right and what is not.
+    """Describe what differs at a place, and torch's code between the last values that agree and those that differ.
 
     Args:
         target: the place.
@@ -33,7 +33,7 @@ def seen_there(target: Target) -> list[str]:
 
 
 def _described(torch: np.ndarray, flax: np.ndarray, limit: float) -> Iterator[str]:
-    """How much of an array differs, and whether along an axis some places alone do."""
+    """Describe how much of an array differs, and whether only some indices along an axis do."""
     largest = float(np.abs(torch[np.isfinite(torch)]).max(initial=0.0)) or 1.0
     with np.errstate(invalid="ignore"):
         same = (np.abs(torch - flax) <= limit * largest) | (torch == flax) | (np.isnan(torch) & np.isnan(flax))
@@ -52,7 +52,7 @@ def _described(torch: np.ndarray, flax: np.ndarray, limit: float) -> Iterator[st
 
 
 def _lines(target: Target) -> Sequence[str]:
-    """The lines of the model's own source whose operations may be at fault, in their order."""
+    """Return the lines of the model's own source whose operations may be at fault, in order."""
     until = None if target.torch is None else target.torch.key
     models, training = target.models, target.training
     ways = {number: way.run for number, way in target.ways.items()}

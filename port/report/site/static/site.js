@@ -1,4 +1,4 @@
-// The view, the theme, the filters and the search. Without it, the pages are still whole.
+// The view, the theme, the filters and the search. The pages are complete without it.
 "use strict";
 
 const remembered = {
@@ -33,7 +33,7 @@ if (views.length) {
   narrow.addEventListener("change", fit);
   for (const input of views) input.addEventListener("change", () => { remembered.set("view", input.value); show(input.value); });
   fit();
-  // A link to a line of the side that is not shown shows it.
+  // A link to a line of a hidden side shows that side.
   const reveal = () => {
     const line = document.getElementById(location.hash.slice(1));
     if (line && !line.checkVisibility()) show("unified");
@@ -47,7 +47,7 @@ if (views.length) {
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") contents.open = false; });
 }
 
-// ---- filters: a row stays if it has all the words
+// ---- filters: a row stays if it contains all words
 for (const input of document.querySelectorAll("[data-filters]")) {
   const rows = [...document.querySelectorAll(input.dataset.filters)].map((row) => [row, row.textContent.toLowerCase()]);
   const sections = [...document.querySelectorAll("section")];
@@ -58,7 +58,7 @@ for (const input of document.querySelectorAll("[data-filters]")) {
     input.parentElement.querySelector(".nothing").hidden = rows.some(([row]) => !row.hidden);
   };
   input.addEventListener("input", filter);
-  // A link to a row that is filtered away shows all of them.
+  // A link to a filtered row shows all rows.
   addEventListener("hashchange", () => {
     const target = document.getElementById(location.hash.slice(1));
     if (!target?.closest("[hidden]")) return;
@@ -81,7 +81,7 @@ function find(typed) {
   for (const [rank, title, where, link] of SEARCH_INDEX) {
     const text = `${title} ${where}`.toLowerCase();
     if (!words.every((word) => text.includes(word) || (word.startsWith("f.") && text.includes(word.replace("f.", "functional."))))) continue;
-    // Within a rank, what is the word itself comes before what contains it.
+    // Within a rank, an exact match comes before a prefix, and a prefix before other matches.
     const whole = title.toLowerCase() === words.join(" ") ? 0 : title.toLowerCase().startsWith(words[0]) ? 1 : 2;
     hits.push([rank * 3 + whole, title, where, link]);
   }

@@ -75,7 +75,7 @@ def test_rounding_alone_is_told_with_what_to_do() -> None:
     assert report.first.layer == "attn"
     assert "attn (MultiHeadAttention) goes from float64 to float32 on the way" in notes(report)
     assert "Check again with rtol=1e-6, or use port.nn.MultiheadAttention" in notes(report)
-    assert "that is this rounding" not in notes(report)
+    assert "that is rounding" not in notes(report)
     assert checked(FlaxModel(), rtol=1e-6)
 
 

@@ -72,7 +72,7 @@ def step(x: jax.Array, kernel: jax.Array) -> Any:
 
 @pytest.mark.parametrize("effort", [USUAL, LITTLE, Effort({"xla_cpu_no_such_option": True})])
 def test_the_results_are_the_same(effort: Effort, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiling, "_is_told", lambda: False)
+    monkeypatch.setattr(compiling, "_is_configured", lambda: False)
     monkeypatch.setattr(compiling, "effort_for", lambda work: effort)
     numbers = np.random.default_rng(0)
     with jax.enable_x64(True):
@@ -91,19 +91,19 @@ def test_what_the_user_told_xla_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         jax.config.update("jax_disable_most_optimizations", False)
         monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
-        assert not compiling._is_told()
+        assert not compiling._is_configured()
         monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=2")
-        assert compiling._is_told()
+        assert compiling._is_configured()
         monkeypatch.setenv("XLA_FLAGS", "")
         jax.config.update("jax_disable_most_optimizations", True)
-        assert compiling._is_told()
+        assert compiling._is_configured()
     finally:
         jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.mark.sweep
 def test_a_proof_judges_alike_with_little_effort(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiling, "_is_told", lambda: False)
+    monkeypatch.setattr(compiling, "_is_configured", lambda: False)
     monkeypatch.setattr(compiling, "effort_for", lambda work: LITTLE)
     module = Keeping()
     translation = port.translate(module, X, check=False, static=True)

@@ -120,7 +120,7 @@ def test_what_would_take_too_long_is_compared_without_gradients_or_not_at_all(mo
     told: list[str] = []
     report = port.check(MODULE, FlaxNet(), X, weights="torch", time_limit=600, tell=told.append)
     assert told == ["comparing takes about 2 minutes"]
-    assert report.status is Status.CANNOT_JUDGE and "give a longer --time-limit" in report.unjudged[0]
+    assert report.status is Status.CANNOT_JUDGE and "set a longer --time-limit" in report.unjudged[0]
     assert report.compared["outputs"] == 2 and "gradients" not in report.compared
     assert port.check(MODULE, FlaxNet(1.5), X, weights="torch", time_limit=600).status is Status.DIFFER
     report = port.check(MODULE, FlaxNet(), X, weights="torch", time_limit=60, tell=told.append)

@@ -1,4 +1,4 @@
-"""The page in a run's folder, also of a run that broke off."""
+"""The page in a run's folder, also for a run that stopped early."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_of_a_torn_record_the_whole_lines_are_shown_and_judged(folder):
     assert left.verdict.steps.steps == list(range(17))
     assert str(left.verdict.status) == "agree"
     page = write_page_of_remains([PAIRING], folder, TrainerDied("out of paper")).read_text()
-    assert "The run broke off: jax&#39;s record breaks off after step 16." in page
+    assert "The run stopped early: jax&#39;s record breaks off after step 16." in page
     assert "of the steps that both have" in page
     assert "out of paper" in page
 

@@ -85,7 +85,7 @@ def test_the_verdict_comes_first_and_all_is_said(make_outcome, written):
         "measured against 2 controls",
         "first step, with compilation",
         "convnet",
-        "Not given, so each as it is by default: lr",
+        "Left at their defaults: lr",
         "3.11.7",
         "0.10.2",
         "SGD with momentum and weight decay",
@@ -102,7 +102,7 @@ def test_where_they_part_is_said_and_the_sides_configs_are_compared(make_outcome
     jax = replace(outcome.jax, about={**outcome.jax.about, "config": {"lr": 0.5, "model": "mlp"}})
     page = written(replace(outcome, torch=torch, jax=jax))
     assert page.h1 == "torch and jax part at step 12."
-    assert "were told different things: lr." in page.text
+    assert "had different options: lr." in page.text
     assert page.figures["figure-1"]["first"] == 12
     assert outcome.verdict.hints[0] in page.text
     assert "grad_norm first parts at step 12" in page.text
@@ -119,7 +119,7 @@ def test_a_run_that_broke_off_says_so_in_its_first_sentence(make_outcome, writte
     outcome = make_outcome(falling(30), falling(20), total_steps=30)
     jax = replace(outcome.jax, finished=False)
     page = written(replace(outcome, jax=jax), ended="torch scripts ended:\nout of paper")
-    assert page.h1 == "The run broke off: jax's record breaks off after step 19 of 30."
+    assert page.h1 == "The run stopped early: jax's record breaks off after step 19 of 30."
     assert "out of paper" in page.text
     assert page.figures["figure-1"]["b"][20:] == [None] * 10
 
@@ -127,7 +127,7 @@ def test_a_run_that_broke_off_says_so_in_its_first_sentence(make_outcome, writte
 def test_a_side_without_a_record_is_said_to_be_missing(make_outcome, written):
     torch = make_outcome(falling(30), falling(30)).torch
     page = written(Remains("scripts", torch, None, (), None, {"jax": "there is no file jax.jsonl"}))
-    assert page.h1 == "The run broke off: there is no record of jax (there is no file jax.jsonl)."
+    assert page.h1 == "The run stopped early: there is no record of jax (there is no file jax.jsonl)."
     assert page.figures["figure-1"]["a"] == falling(30)
     assert repr(falling(30)[0]) in page.text
 

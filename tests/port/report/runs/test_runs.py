@@ -144,8 +144,8 @@ def test_the_command(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 BAD = {
     "no run": ([], "name the runs"),
-    "no folder": (["nowhere"], "nowhere is no folder"),
-    "a folder without runs": (["."], "is no run's folder, and holds none"),
+    "no folder": (["nowhere"], "nowhere is not a folder"),
+    "a folder without runs": (["."], "is not a run's folder and contains none"),
     "no page": (["runs", "-o", "page.txt"], "ends with .html"),
     "nothing to open": (["runs", "--open"], "add -o report.html"),
 }

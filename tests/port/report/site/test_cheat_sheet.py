@@ -31,7 +31,7 @@ def test_rows_say_what_a_person_would_look_up():
     rows = {entry.torch: entry for entry in cheat_sheet()}
     linear = rows["torch.nn.Linear"]
     assert linear.twins[0].jax == "nnx.Linear"
-    assert linear.twins[0].moves == ("weight → kernel, permute(1, 0)", "bias, as it is")
+    assert linear.twins[0].moves == ("weight → kernel, permute(1, 0)", "bias, unchanged")
     assert "W1" in linear.notes
     assert rows["torch.optim.AdamW"].twins[0].jax == "optax.adamw(0.001, weight_decay=0.01)"
     cosine = next(entry for name, entry in rows.items() if name.startswith("lr_scheduler.CosineAnnealingLR("))

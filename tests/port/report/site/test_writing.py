@@ -139,7 +139,7 @@ def test_a_list_of_files_cannot_lead_out_of_the_folder(tmp_path, readings):
 
 def test_other_things_are_left_alone(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(UsageError, match="holds other things"):
+    with pytest.raises(UsageError, match="holds other files"):
         write_site([], tmp_path)
     with pytest.raises(UsageError, match="is a file"):
         write_site([], tmp_path / "mine.txt")

@@ -92,11 +92,11 @@ def test_one_key_for_all_queries_and_convolutions_too(net: str, mesh: Any) -> No
     ("net", "mesh", "wrong", "said"),
     [
         # What goes on is divided, and gathered for each layer.
-        ("LLaMA", {"tensor": 4}, ("--rules", '{"mlp": null, "embed": "tensor"}'), "nothing is gathered"),
+        ("LLaMA", {"tensor": 4}, ("--rules", '{"mlp": null, "embed": "tensor"}'), "not gathered"),
         # The parameters are divided, and the batch is not.
         ("LLaMA", {"fsdp": 4}, ("--rules", '{"batch": null}'), "activations"),
         # A projection that tensor parallelism leaves whole has parts computed all the same.
-        ("GPT", {"fsdp": 2, "tensor": 4}, ("--loose",), "nothing that is meant sends parts about"),
+        ("GPT", {"fsdp": 2, "tensor": 4}, ("--loose",), "no intended collective moves shards between devices"),
     ],
     ids=["embed along tensor", "no batch", "not gathered"],
 )

@@ -214,7 +214,7 @@ def test_what_only_a_packed_one_has_is_refused(module: nn.Module, why: str) -> N
 def test_W28_a_batch_padded_beyond_its_longest_is_told() -> None:
     made = port.translate(Tagger(), (IDS, torch.tensor([3, 2, 3])))
     assert made.proof is not None and not made.proof.agrees
-    assert "output 0 has shape (3, 4, 3), and the original's has (3, 3, 3)" in str(made.proof)
+    assert "output 0 has shape (3, 4, 3), but the original's has (3, 3, 3)" in str(made.proof)
     assert "W28" in made.notes
 
 
