@@ -418,7 +418,7 @@ NETS: dict[str, tuple[Any, tuple[Any, ...], tuple[str, ...]]] = {
 """Name → the class, what it is called with, and Flax's paths of its stacks."""
 
 NO_STACKS: dict[str, tuple[Any, str]] = {
-    "Collecting": (Collecting, "does more than make values"),
+    "Collecting": (Collecting, "an iteration has a side effect: found.append(x)"),
     "Sharing": (Sharing, "nothing is stacked: no list of equal layers"),
     "Unlike": (Unlike, "nothing is stacked: no list of equal layers"),
     "Roots": (Roots, "self.layers of Roots stays a list: its layers differ by a number that controls their code"),
