@@ -278,8 +278,8 @@ class NumberOrigins:
             case LoopBinding(statement):
                 assert isinstance(statement.target, ast.Name)
                 now = variable(point.here.frame, statement.target.id)
-                items = self.resolve(statement.iter, point.at(statement)).each_item() or ()
-                same = [item for item in items if item.value is now]
+                rounds = self.resolve(statement.iter, point.at(statement)).each_item() or ()
+                same = [item for item in rounds if item.value is now]
                 return same[0] if len(same) == 1 else Resolved()
 
     def _parameter(self, name: str, frame: FrameType) -> Resolved:
