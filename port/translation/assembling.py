@@ -159,7 +159,7 @@ def _file_name(captured: BothRuns) -> str:
 
 
 def _title(captured: BothRuns) -> str:
-    return f"{type(captured.module).__name__} of PyTorch, in Flax NNX"
+    return f"{type(captured.module).__name__}, translated from PyTorch to Flax NNX."
 
 
 def _lengths(captured: BothRuns) -> InputLengths:

@@ -16,7 +16,7 @@ _SECTIONS = (":", "Args:", "Parameters")
 
 def docstring(original: Any) -> str:
     """Return the docstring for a translated class or function: the original's first paragraph and qualified name."""
-    named = f"{original.__module__}.{original.__qualname__} of PyTorch."
+    named = f"Translated from {original.__module__}.{original.__qualname__}."
     paragraph = first_paragraph(original)
     return f"{paragraph}\n\n{named}\n" if paragraph else named
 

@@ -257,19 +257,19 @@ def _annotated(keys: Sequence[str], program: Program, name: str) -> syntax.Expr:
 
 _UNWRITTEN = f'''
 def {UNWRITTEN}(what: str) -> Any:
-    """Stands where something of PyTorch's has to be written by hand: the original's line is above it."""
+    """Raise an error in place of code that has no translation; a comment above the call has the original's line."""
     raise NotImplementedError(f"{{what}}: write it here")
 '''.strip()
 
 _TABLES = """
-# What a new model starts with and no formula gives.
+# Initial values of a new model that no formula gives.
 TABLES = Tables(Path(__file__).with_name("{tables}"))
 """.strip()
 
 _CONFIGURATION = '''
 @dataclass(frozen=True)
 class {name}:
-    """{original} of PyTorch, what is read of it."""
+    """The fields of {original} that the model reads."""
 
 {fields}
 '''.strip()

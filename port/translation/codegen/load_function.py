@@ -44,7 +44,7 @@ def load_function(
         ]
     lines = [f"    with filled_later():\n        {made}" if partly else f"    {made}"]
     own = ["filled_later"] if partly else []
-    summary = "The model with its weights"
+    summary = "Load the model with its weights"
     if takes_arguments or arguments:
         lines = [
             f"    options = saved_arguments(path, {root}, options{passed})",
@@ -55,7 +55,7 @@ def load_function(
         if options == "**options":
             lines = ['    options = {"rngs": rngs or nnx.Rngs(0), **options}', *lines]
         own += ["load_weights", "saved_arguments"]
-        summary += ", constructed as the file says"
+        summary += ", constructed with the file's arguments"
     else:
         lines = [*onto, *lines, *_FILLING]
         imports.line("from safetensors.numpy import load_file")
@@ -74,12 +74,12 @@ _HEAD = '''
 def load(
     path: str | Path = Path(__file__).with_name("{weights}"), *, rngs: nnx.Rngs | None = None, {more}**options: Any
 ) -> {root}:
-    """{summary}; ``options`` are the constructor's.{also}"""
+    """{summary}; ``options`` go to the constructor.{also}"""
 '''.lstrip()
 
 _ALSO_ON_MESH = """
 
-    With a mesh, onto its devices, each reading its own parts, as `RULES` say, or ``rules`` in their place.
+    With a mesh, each device loads its own parts of the arrays, divided by `RULES`, or by ``rules`` instead.
     """.rstrip(" ")
 _ON_MESH = "mesh: Mesh | None = None, rules: Mapping[str, Any] | None = None, "
 

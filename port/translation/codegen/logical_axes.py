@@ -31,7 +31,7 @@ def rules_text(axes: LogicalAxes) -> str:
     """Return the source of the ``RULES`` table."""
     lines = [f"    {name!r}: {along!r},\n" for name, along in (axes.rules or {}).items()]
     return (
-        "# The axis of a mesh that each logical axis is divided along; a mesh need not have all of them.\n"
+        "# Logical axis → the axis of a mesh along which it is divided; a mesh need not have all of them.\n"
         f"RULES = {{\n{''.join(lines)}}}"
     )
 

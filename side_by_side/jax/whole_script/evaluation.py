@@ -18,7 +18,7 @@ from port.nn import functional as F
 class FromBatchToNumbers(nnx.Module):
     """The computation of whole_script.py for a batch of its evaluation.
 
-    torch_evaluation.FromBatchToNumbers of PyTorch.
+    Translated from torch_evaluation.FromBatchToNumbers.
     """
 
     def __init__(self, model: Any, *, dtype: Any = None, param_dtype: Any = jnp.float32, rngs: nnx.Rngs) -> None:

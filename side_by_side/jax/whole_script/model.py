@@ -1,4 +1,4 @@
-"""FromBatchToLoss of PyTorch, in Flax NNX"""
+"""FromBatchToLoss, translated from PyTorch to Flax NNX."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from port.nn import functional as F
 class Net(nnx.Module):
     """Digits of 8 × 8 pixels → 10 classes.
 
-    __main__.Net of PyTorch.
+    Translated from __main__.Net.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Net(nnx.Module):
 class FromBatchToLoss(nnx.Module):
     """The computation of whole_script.py from a batch to its loss.
 
-    torch_loss.FromBatchToLoss of PyTorch.
+    Translated from torch_loss.FromBatchToLoss.
     """
 
     def __init__(self, model: Any, *, dtype: Any = None, param_dtype: Any = jnp.float32, rngs: nnx.Rngs) -> None:
@@ -72,7 +72,7 @@ class FromBatchToLoss(nnx.Module):
 def load(
     path: str | Path = Path(__file__).with_name("model.safetensors"), *, rngs: nnx.Rngs | None = None, **options: Any
 ) -> FromBatchToLoss:
-    """The model with its weights, constructed as the file says; ``options`` are the constructor's."""
+    """Load the model with its weights, constructed with the file's arguments; ``options`` go to the constructor."""
     options = {"rngs": rngs or nnx.Rngs(0), **options}
     options = saved_arguments(path, FromBatchToLoss, options, model=Net(**options))
     model = FromBatchToLoss(**options)

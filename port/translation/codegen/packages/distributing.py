@@ -100,10 +100,12 @@ class _Distributing:
         files = {place: self._text(place, definitions) for place, definitions in self._by_place().items()}
         if self.copies:
             last = self.copies[-1].lines[1]
-            files[COPIES] = formatted(_docstring("Copied from port") + _without_docstring(self.source, last))
+            files[COPIES] = formatted(_docstring("Copied from port.") + _without_docstring(self.source, last))
         folders = {(), *(folder for place in files for folder in folders_of(place))}
         for folder in folders:
-            files.setdefault((*folder, INIT), _docstring(f"{'.'.join(folder)} of PyTorch, in Flax NNX").rstrip() + "\n")
+            files.setdefault(
+                (*folder, INIT), _docstring(f"{'.'.join(folder)}, translated from PyTorch to Flax NNX.").rstrip() + "\n"
+            )
         files[(INIT,)] = self._top(files[(INIT,)])
         homes = {bound: (dotted_place(COPIES), bound) for each in self.copies for bound in each.binds}
         for bound, number in self.number.items():
@@ -175,7 +177,7 @@ class _Distributing:
         head = [_FUTURE, *map(ast.unparse, self._imports()), *self._relative_imports(place, definitions)]
         known = [self.originals[name] for each in definitions for name in each.binds & {*self.originals}]
         modules = " and ".join(dict.fromkeys(one.module for one in known if one.file is not None))
-        title = f"{modules} of PyTorch, in Flax NNX" if modules else self.title
+        title = f"{modules}, translated from PyTorch to Flax NNX." if modules else self.title
         return formatted(_docstring(title) + "\n".join(head) + "\n\n\n" + "\n\n\n".join(parts) + "\n")
 
     def _written(self, definition: Definition, place: FilePlace) -> str:

@@ -1,4 +1,4 @@
-"""The docstrings of what is written."""
+"""Docstrings of generated definitions."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ class Nothing:
 
 
 @pytest.mark.parametrize(
-    ("original", "told"),
+    ("original", "paragraph"),
     [(Described, "What it does, in two lines."), (Parted, "What it does."), (OfParameters, ""), (Nothing, "")],
 )
-def test_the_first_paragraph_ends_where_parameters_are_described(original: type, told: str) -> None:
-    assert first_paragraph(original) == told
-    assert docstring(original).startswith(f"{told}\n\n" if told else f"{__name__}.{original.__name__} of PyTorch.")
+def test_the_first_paragraph_ends_where_parameters_are_described(original: type, paragraph: str) -> None:
+    assert first_paragraph(original) == paragraph
+    assert docstring(original).startswith(
+        f"{paragraph}\n\n" if paragraph else f"Translated from {__name__}.{original.__name__}."
+    )

@@ -1,4 +1,4 @@
-"""The emitted text: what a linter and a formatter are content with, and what Python takes."""
+"""The emitted text: a linter and a formatter accept it, and Python runs it."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def test_the_classes_say_whose_they_are_and_the_root_comes_last() -> None:
     tree = ast.parse(translated(Blocks)[1].source)
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     assert (classes[0].name, classes[-1].name) == ("Block", "Blocks")
-    assert ast.get_docstring(tree) == "Blocks of PyTorch, in Flax NNX"
+    assert ast.get_docstring(tree) == "Blocks, translated from PyTorch to Flax NNX."
     # What the original says of itself comes first.
-    told = "One of several in a model, of another width and with another constant each."
-    assert ast.get_docstring(classes[0]) == f"{told}\n\n{Blocks.__module__}.Block of PyTorch."
+    paragraph = "One of several in a model, of another width and with another constant each."
+    assert ast.get_docstring(classes[0]) == f"{paragraph}\n\nTranslated from {Blocks.__module__}.Block."
     assert [node.name for node in tree.body if isinstance(node, ast.FunctionDef)] == ["load"]
 
 

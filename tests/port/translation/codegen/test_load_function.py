@@ -1,4 +1,4 @@
-"""The text of ``load``: plain if the constructor takes no arguments, else with the arguments in the file."""
+"""The text of ``load``: plain if the constructor takes no arguments, else with the file's arguments."""
 
 from __future__ import annotations
 

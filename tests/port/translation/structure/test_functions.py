@@ -73,10 +73,10 @@ def test_a_function_has_the_originals_docstring_and_parameters() -> None:
     assert docstring is not None
     told, _, named = docstring.partition("\n\n")
     assert told == "Rotates half the hidden dims of the input."
-    assert named == f"{function_helpers.__name__}.rotate_half of PyTorch."
+    assert named == f"Translated from {function_helpers.__name__}.rotate_half."
     rotary = ast.get_docstring(functions["apply_rotary_pos_emb"])
     assert rotary is not None and rotary.startswith("Applies Rotary Position Embedding to") and "Args" not in rotary
-    assert ast.get_docstring(functions["rms_norm"]) == f"{function_helpers.__name__}.rms_norm of PyTorch."
+    assert ast.get_docstring(functions["rms_norm"]) == f"Translated from {function_helpers.__name__}.rms_norm."
     taken = "q: jax.Array, k: jax.Array, cos: jax.Array, sin: jax.Array"
     assert _signature(functions["apply_rotary_pos_emb"]) == taken
     assert _signature(functions["rms_norm"]) == "x: jax.Array, weight: jax.Array, eps: float=1e-06"
@@ -113,7 +113,7 @@ def test_defaults_and_keywords_are_the_originals() -> None:
     assert "scaled(x) + scaled(self.fc(x), scale=3.0)" in made.source
     assert "between(y) + between(x, high=2.0) * between(x, -0.5, 0.25)" in made.source
     assert ast.get_docstring(functions["scaled"]) == (
-        f'Scales "and" shifts: a\\b.\n\n{function_nets.__name__}.scaled of PyTorch.'
+        f'Scales "and" shifts: a\\b.\n\nTranslated from {function_nets.__name__}.scaled.'
     )
 
 

@@ -1,4 +1,4 @@
-"""The files that a written source is distributed over, and that they are its statements, no more and no less."""
+"""The files of a package: together they have exactly the statements of the single source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from port.translation.codegen.packages import WrittenPackage, distributed
 from port.translation.codegen.packages.loading import loaded_package
 from port.translation.codegen.packages.original_files import OriginalDefinition
 
-HEAD = '''"""Net of PyTorch, in Flax NNX"""
+HEAD = '''"""Net, translated from PyTorch to Flax NNX."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ import numpy as np
 
 def defined(name: str, body: str, module: str) -> tuple[str, OriginalDefinition]:
     """A class of a written source, and what it was made from."""
-    text = f'class {name}:\n    """{module}.{name} of PyTorch."""\n\n    def __init__(self):\n        {body}\n'
+    text = f'class {name}:\n    """Translated from {module}.{name}."""\n\n    def __init__(self):\n        {body}\n'
     return text, OriginalDefinition(name, module, f"/w/{module.replace('.', '/')}.py" if module else None)
 
 
@@ -34,7 +34,7 @@ def package(*classes: tuple[str, OriginalDefinition], root: str = "Net", more: s
     names = [text.partition(":")[0].removeprefix("class ") for text, _ in classes]
     source = "\n\n".join([HEAD, more, *(text for text, _ in classes), LOAD])
     originals = {name: original for name, (_, original) in zip(names, classes, strict=True)}
-    return distributed(source, originals, root=root, name="net", title="Net of PyTorch, in Flax NNX")
+    return distributed(source, originals, root=root, name="net", title="Net, translated from PyTorch to Flax NNX.")
 
 
 LOAD = '''def load(path=Path(__file__).with_name("net.safetensors")):
@@ -49,7 +49,9 @@ NET = defined("Net", "self.block, self.norm = Block(), Norm()", "pkg.model")
 def test_a_file_for_each_of_the_original_s() -> None:
     files = package(NORM, BLOCK, NET).files
     assert list(files) == ["__init__.py", "layers/__init__.py", "layers/blocks.py", "layers/norms.py", "model.py"]
-    assert files["layers/norms.py"].startswith('"""pkg.layers.norms of PyTorch, in Flax NNX"""\n\nfrom __future__')
+    assert files["layers/norms.py"].startswith(
+        '"""pkg.layers.norms, translated from PyTorch to Flax NNX."""\n\nfrom __future__'
+    )
     imports = [
         [line for line in files[file].splitlines() if "import" in line and "__future__" not in line]
         for file in ("layers/norms.py", "layers/blocks.py", "model.py", "__init__.py")
@@ -96,7 +98,7 @@ def test_files_that_need_each_other_are_one() -> None:
     )
     assert list(made.files) == ["__init__.py", "model.py"]
     assert made.remarks == ("model.py and blocks.py need each other, and imports go one way: model.py has it all",)
-    assert made.files["model.py"].startswith('"""pkg.model and pkg.blocks of PyTorch, in Flax NNX"""')
+    assert made.files["model.py"].startswith('"""pkg.model and pkg.blocks, translated from PyTorch to Flax NNX."""')
     assert loaded_package(made.files, "net")[""].load()
 
 
@@ -142,7 +144,9 @@ def test_what_no_file_defines_stands_where_it_is_needed_first() -> None:
     alone = ("class Net:\n    pass\n", OriginalDefinition("Net", "__main__", None))
     made = package(odd, alone)
     assert list(made.files) == ["__init__.py", "net.py"] and made.files["net.py"].count("class ") == 2
-    assert made.files["net.py"].startswith('"""Net of PyTorch, in Flax NNX"""'), "as the single file begins"
+    assert made.files["net.py"].startswith('"""Net, translated from PyTorch to Flax NNX."""'), (
+        "as the single file begins"
+    )
     layer = ("class Net:\n    pass\n", OriginalDefinition("Net", "torch.nn.modules.layer", None, is_own=False))
     assert package(layer).remarks == ()
 
