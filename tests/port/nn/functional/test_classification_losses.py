@@ -193,5 +193,5 @@ def test_errors() -> None:
         cross_entropy(jnp.ones((2, 5, 4, 3)), jnp.zeros((2, 4, 3), int))
     with pytest.raises(UsageError, match=r"the logits' shape \(2, 3\); got \(2,\)"):
         cross_entropy(logits, jnp.ones(2))
-    with pytest.raises(UsageError, match=r"ignore_index \(1\) means nothing"):
+    with pytest.raises(UsageError, match=r"ignore_index \(1\) has no meaning"):
         cross_entropy(logits, logits, ignore_index=1)

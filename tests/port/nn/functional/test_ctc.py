@@ -170,7 +170,7 @@ def test_errors() -> None:
         ctc_loss(LOG_PROBS, TARGETS, INPUT_LENGTHS + 1, TARGET_LENGTHS)
     with pytest.raises(UsageError, match="target_lengths must be at most 4, got 5"):
         ctc_loss(LOG_PROBS, TARGETS, INPUT_LENGTHS, TARGET_LENGTHS + 1)
-    with pytest.raises(UsageError, match=r"input_lengths of a batch of 4 have shape \(4,\), got \(3,\)"):
+    with pytest.raises(UsageError, match=r"input_lengths of a batch of 4 must have shape \(4,\), got \(3,\)"):
         ctc_loss(LOG_PROBS, TARGETS, INPUT_LENGTHS[:3], TARGET_LENGTHS)
     with pytest.raises(UsageError, match="sum to 9, but there are 8 labels"):
         ctc_loss(LOG_PROBS, ONE_ROW[:8], INPUT_LENGTHS, TARGET_LENGTHS)

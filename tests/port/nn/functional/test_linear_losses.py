@@ -148,10 +148,10 @@ def test_errors() -> None:
         linear_cross_entropy(input, kernel.T, target)
     with pytest.raises(UsageError, match=r"needs a bias \(3,\), got \(5,\)"):
         linear_cross_entropy(input, kernel, target, linear_bias=jnp.ones(5))
-    with pytest.raises(UsageError, match=r"ignore_index \(-100\) means nothing"):
+    with pytest.raises(UsageError, match=r"ignore_index \(-100\) has no meaning"):
         linear_cross_entropy(input, kernel, jnp.ones((6, 3)), ignore_index=-100)
     for chunk_size in (0, -1, 2.0, "all"):
         with pytest.raises(UsageError, match="positive number of rows, 'auto' or None; got"):
             linear_cross_entropy(input, kernel, target, chunk_size=chunk_size)
-    with pytest.raises(UsageError, match=r"needs targets \(6,\)"):
+    with pytest.raises(UsageError, match=r"needs targets that start with \(6,\)"):
         linear_cross_entropy(input, kernel, target[:5], chunk_size=2)

@@ -97,7 +97,7 @@ def test_errors() -> None:
         multilabel_margin_loss(x, jnp.zeros((2, 3), int), reduction="all")
     with pytest.raises(UsageError, match="p = 1 or p = 2, got 3"):
         multi_margin_loss(x, y, p=3)
-    with pytest.raises(UsageError, match=r"have shape \(2,\), got \(3,\)"):
+    with pytest.raises(UsageError, match=r"need shape \(2,\), got \(3,\)"):
         multi_margin_loss(x, jnp.zeros(3, int))
     with pytest.raises(UsageError, match=r"3 classes need shape \(3,\), got \(2,\)"):
         multi_margin_loss(x, y, weight=jnp.ones(2))

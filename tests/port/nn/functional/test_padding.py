@@ -94,8 +94,8 @@ def test_the_dtype_is_kept(mode: str, dtype: str, float64: None) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (((1, 2, 3),), "either end"),
-        (((1, 1) * 4,), "either end"),
+        (((1, 2, 3),), "two numbers for each spatial axis"),
+        (((1, 1) * 4,), "two numbers for each spatial axis"),
         (((6, 0), "reflect"), "by 5 at most"),
         (((0, 7), "circular"), "by 6 at most"),
         (((-2, 5), "circular"), "by 4 at most"),
