@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
     # Imported here, so that --help does not wait for JAX.
     from rich.console import Console
 
-    from port.matching import match
+    from port.matching.matching import match
     from port.report.matching_terminal import print_match
     from port.report.results import printed, result_of_match
 

@@ -109,19 +109,21 @@ def check(
     renaming = Renaming({} if isinstance(rules, Mapping) else rules.rename)
     with cpu_precision(precision == "float64"):
         side = TorchSide(torch_module, precision)
-        given = inputs_from(inputs, precision)
-        check_inputs(given)
-        extent = Budget(steps, time_limit).extent(given, side.cost, may_shrink=loss is None and flax_inputs is None)
+        torch_inputs = inputs_from(inputs, precision)
+        check_inputs(torch_inputs)
+        extent = Budget(steps, time_limit).extent(
+            torch_inputs, side.cost, may_shrink=loss is None and flax_inputs is None
+        )
         if extent.refused:
             return CheckReport(Status.CANNOT_JUDGE, (), (), {}, precision=precision, unjudged=(extent.refused,))
         if tell is not None and (said := announcement(extent.seconds)):
             tell(said)
-        given = extent.inputs
+        torch_inputs = extent.inputs
         drawn, losses = RandomCotangents(), loss or (None, None)
         # For gradients in parts, it must be known first which parameters belong together.
-        evaluated = side.run(given, drawn if extent.parts == 1 else None, training=False, loss=losses[0])
-        layout = layout_between(side, evaluated, given, channels_last)
-        theirs = for_flax(given, layout) if flax_inputs is None else inputs_from(flax_inputs, precision)
+        evaluated = side.run(torch_inputs, drawn if extent.parts == 1 else None, training=False, loss=losses[0])
+        layout = layout_between(side, evaluated, torch_inputs, channels_last)
+        theirs = for_flax(torch_inputs, layout) if flax_inputs is None else inputs_from(flax_inputs, precision)
         flax = flax_side(flax_module, precision, theirs, flax_keywords)
         mapping = between(side.guide, flax.guide, rename=rules, fold=fold, spare=True)
         findings = [] if isinstance(rules, Mapping) else unpaired(mapping, side.guide, flax.guide)
@@ -132,7 +134,7 @@ def check(
         guide = renamed(side.guide, renaming)
         matched = match_layers(guide, flax.guide, mapping)
         unfit = extent.without_gradients
-        models = Models(side, flax, mapping, matched, given, theirs, layout, limits, losses, single_step, unfit)
+        models = Models(side, flax, mapping, matched, torch_inputs, theirs, layout, limits, losses, single_step, unfit)
         remarks = [*extent.remarks, *renaming.idle(side.guide.leaves)]
         if extent.parts > 1:
             models = replace(models, parts=parts_of(mapping.entries, side.parameter_sizes, extent.parts))

@@ -81,11 +81,11 @@ def check_flax(
                 f"port.check_flax compares two Flax modules, and got {described(module)}: port.check takes torch's"
             )
     with cpu_precision(precision == "float64"):
-        given = inputs_from(inputs, precision)
-        check_inputs(given)
-        other = given if second_inputs is None else inputs_from(second_inputs, precision)
-        sides = flax_side(first, precision, given, keywords[0]), flax_side(second, precision, other, keywords[1])
-        comparison = _Comparison(sides, (given, other), _paths(*sides, Renaming(rename)), limits, steps)
+        converted = inputs_from(inputs, precision)
+        check_inputs(converted)
+        other = converted if second_inputs is None else inputs_from(second_inputs, precision)
+        sides = flax_side(first, precision, converted, keywords[0]), flax_side(second, precision, other, keywords[1])
+        comparison = _Comparison(sides, (converted, other), _paths(*sides, Renaming(rename)), limits, steps)
         if weights == "own":
             comparison.compare_weights()
         else:
@@ -149,14 +149,14 @@ class _Comparison:
     def run(self) -> None:
         """Compare both modes; leave training out if a module draws random numbers outside dropout layers."""
         self._mode(training=False)
-        if any(side.is_random(given) for side, given in zip(self.sides, self.inputs, strict=True)):
+        if any(side.is_random(inputs) for side, inputs in zip(self.sides, self.inputs, strict=True)):
             self.remarks.append("training was not compared: a module draws random numbers outside its dropout layers")
             return
         self._mode(training=True)
         buffers = {own: path for own, path in self.paths.items() if not self._is_parameter(own)}
-        after = [side.buffers_after(given, self.steps) for side, given in zip(self.sides, self.inputs, strict=True)]
+        after = [side.buffers_after(inputs, self.steps) for side, inputs in zip(self.sides, self.inputs, strict=True)]
         pairs = {own: (after[0][own], after[1][path]) for own, path in buffers.items()}
-        nudged = Nudged(*self._first, lambda side, given: side.buffers_after(given, self.steps))
+        nudged = Nudged(*self._first, lambda side, inputs: side.buffers_after(inputs, self.steps))
         self._judge("buffers", "training", pairs, nudged)
         silenced = dict.fromkeys(name for side in self.sides for name in side.silenced)
         if silenced:
@@ -247,9 +247,9 @@ class _Comparison:
             twin = twins.get(f"{inverse.get(call.path, call.path)}#{call.number}")
             if twin is not None:
                 kinds = _kind(call.layer), _kind(twin.layer)
-                given, gave = _apart(call.inputs, twin.inputs), _apart(call.outputs, twin.outputs)
+                entering, leaving = _apart(call.inputs, twin.inputs), _apart(call.outputs, twin.outputs)
                 arriving = _apart(call.cotangents, twin.cotangents)
-                rows.append(LayerRow(str(call), str(twin), kinds[0], kinds[1], given, gave, arriving=arriving))
+                rows.append(LayerRow(str(call), str(twin), kinds[0], kinds[1], entering, leaving, arriving=arriving))
         return rows
 
     def _is_parameter(self, path: str) -> bool:

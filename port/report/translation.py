@@ -58,8 +58,8 @@ def translation_report(
             unwritten=[{"what": row.what, "why": row.why, "place": place_of(row)} for row in translation.unwritten],
             call=_call(translation, names),
             inputs=[
-                _input(*told, translation)
-                for told in zip(names, boundary.inputs, translation.lengths.shapes, strict=True)
+                _input(*parameter, translation)
+                for parameter in zip(names, boundary.inputs, translation.lengths.shapes, strict=True)
             ],
             results=_all_results(boundary.outputs),
             modules=_modules(translation, module),
@@ -130,7 +130,7 @@ def _modules(translation: Translation, root: Any) -> list[dict[str, Any]]:
             firsts.setdefault(key[0], entry.sources[0].rpartition(".")[0])
             rows.setdefault(key, []).append(short)
     parts = dict(root.named_modules(remove_duplicate=False))
-    told = [
+    paired = [
         PatternRow(
             (path, target),
             (_class(parts.get(firsts[path])), twins.get(target, ""), "; ".join(map(_moved, entries))),
@@ -145,7 +145,7 @@ def _modules(translation: Translation, root: Any) -> list[dict[str, Any]]:
             "twin": row.rest[1],
             "tensors": row.rest[2] + (f" (for each {counts(row.each)})" if row.each else ""),
         }
-        for row in rolled(told)
+        for row in rolled(paired)
     ]
 
 

@@ -73,8 +73,8 @@ def print_translation(translation: Translation, console: Console, *, files: Iter
         say(f"  {_shown(line, console)}")
     if translation.unnamed:
         left_out = len(translation.unnamed) - SHOWN
-        names = ", ".join(translation.unnamed[:SHOWN]) + (f" and {left_out} more" if left_out > 0 else "")
-        say(f"  without logical names, and whole on every device of a mesh: {_shown(names, console)}")
+        unnamed = ", ".join(translation.unnamed[:SHOWN]) + (f" and {left_out} more" if left_out > 0 else "")
+        say(f"  without logical names, and whole on every device of a mesh: {_shown(unnamed, console)}")
     for line in translation.untaken:
         say(f"  not translated: {_shown(line, console)}")
     if translation.unwritten:

@@ -12,6 +12,7 @@ import numpy as np
 
 from port.errors import UsageError, described
 from port.mapping import TORCH_ONLY, Mapping, rules_of
+from port.mapping.nnx_guide import nnx_guide
 from port.mapping.torch_guide import unwrapped
 from port.weights.adapter_files import opened_adapter
 from port.weights.adapters import adapted
@@ -216,7 +217,6 @@ def _onto_mesh(module: Any, found: Callable[[], tuple[Source, Mapping]], how: di
 
 def _found(module: Any, tensors: Source, source: Any, rename: Rename, fold: Shapes | None) -> tuple[Source, Mapping]:
     """The tensors under the names that the mapping uses, and the mapping to an nnx module."""
-    from port.mapping.nnx_guide import nnx_guide
     from port.weights.flax import only_in_torch, own_mapping
 
     torch = source if is_torch(source) else None

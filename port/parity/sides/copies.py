@@ -224,10 +224,10 @@ class _Copying:
     def _reduced(self, thing: Any) -> Any:
         """Copy by the reduce protocol of pickle and ``copy``."""
         reduce = copyreg.dispatch_table.get(type(thing))
-        told: Any = thing.__reduce_ex__(4) if reduce is None else reduce(thing)
-        if isinstance(told, str):
+        reduced: Any = thing.__reduce_ex__(4) if reduce is None else reduce(thing)
+        if isinstance(reduced, str):
             return thing
-        parts: list[Any] = [*told, None, None, None]
+        parts: list[Any] = [*reduced, None, None, None]
         function, args, state, items, pairs = parts[:5]
         made = self.memo[id(thing)] = function(*self.of(tuple(args)))
         if state is not None:

@@ -44,12 +44,12 @@ class Cost:
         return Cost(**{name: sum if name in kept else times * sum for name, sum in sums.items()})
 
 
-def cost_of(module: torch.nn.Module, given: Any) -> Cost:
+def cost_of(module: torch.nn.Module, arguments: Any) -> Cost:
     """Estimate the cost of a forward pass. The module runs on fake tensors, and the work of its operators is added up.
 
     Args:
         module: the original, in the precision of the comparison.
-        given: the inputs, (args, kwargs).
+        arguments: the inputs, (args, kwargs).
     """
     from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
     from torch.utils import _pytree as pytree
@@ -62,7 +62,7 @@ def cost_of(module: torch.nn.Module, given: Any) -> Cost:
         with FakeCopyMode(fake):
             without_numbers = copied(module).eval()
         with fake, _loops_counted_once(without_numbers, cost), _counting(cost):
-            args, kwargs = pytree.tree_map(lambda leaf: _faked(fake, leaf), given)
+            args, kwargs = pytree.tree_map(lambda leaf: _faked(fake, leaf), arguments)
             without_numbers(*args, **kwargs)
     except Exception:  # it reads its values, or holds sparse tensors
         return Cost()

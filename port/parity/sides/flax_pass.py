@@ -61,8 +61,8 @@ def flax_pass(
         return outputs, kept, pull({name: _cotangent(name, leaf, wanted) for name, leaf in outputs.items()})
 
     wanted = {name: jnp.asarray(np.conj(array)) for name, array in cotangents.items()}
-    given = (arguments, constants, wanted)
-    outputs, kept, gradients = run_once(run, *given) if jit else run(*given)
+    operands = (arguments, constants, wanted)
+    outputs, kept, gradients = run_once(run, *operands) if jit else run(*operands)
     as_torch = jax.tree.map(lambda leaf: np.conj(leaf) if jnp.iscomplexobj(leaf) else np.asarray(leaf), gradients)
     return Pulled({name: np.asarray(leaf) for name, leaf in outputs.items()}, kept, as_torch)
 

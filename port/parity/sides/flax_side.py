@@ -157,10 +157,10 @@ class FlaxSide(ABC):
 
     def narrowed_in(self, call: RecordedCall, *, training: bool) -> bool:
         """Whether one layer, called as in a run, computes in float32; False if it cannot be called alone."""
-        given = Inputs(call.args, call.kwargs)
+        inputs = Inputs(call.args, call.kwargs)
         try:
             traced = jax.make_jaxpr(
-                lambda: leaves(self.call_layer(call, self.variables, given, training=training)), return_shape=False
+                lambda: leaves(self.call_layer(call, self.variables, inputs, training=training)), return_shape=False
             )()
         except Exception:  # it may need a scope or a stream of random numbers from the whole model
             return False
@@ -215,17 +215,17 @@ def widen(layer: Any, precision: str) -> None:
     """Change the dtype in which a layer computes, if it has a floating one."""
     # A recurrent cell makes its first state in the dtype of its parameters.
     for name in ("dtype", "param_dtype") if hasattr(layer, "initialize_carry") else ("dtype",):
-        told = getattr(layer, name, None)
-        if isinstance(told, type | np.dtype | str) and jnp.issubdtype(told, jnp.floating):
+        own = getattr(layer, name, None)
+        if isinstance(own, type | np.dtype | str) and jnp.issubdtype(own, jnp.floating):
             object.__setattr__(layer, name, jnp.dtype(precision))
 
 
 def _narrows(jaxpr: Any) -> bool:
-    return any("float64" in given and not _NARROW.isdisjoint(gives) for given, gives in _dtypes(jaxpr))
+    return any("float64" in operands and not _NARROW.isdisjoint(results) for operands, results in _dtypes(jaxpr))
 
 
 def _widens(jaxpr: Any) -> bool:
-    return any("float64" in gives and not _NARROW.isdisjoint(given) for given, gives in _dtypes(jaxpr))
+    return any("float64" in results and not _NARROW.isdisjoint(operands) for operands, results in _dtypes(jaxpr))
 
 
 _NARROW = frozenset(("float32", "bfloat16", "float16"))
@@ -239,10 +239,10 @@ def _dtypes(jaxpr: Any) -> Iterator[tuple[set[str], set[str]]]:
         for inner in nested:
             yield from _dtypes(inner)
         if not nested:
-            given, gives = (
+            operands, results = (
                 {str(getattr(v.aval, "dtype", "")) for v in vs} for vs in (equation.invars, equation.outvars)
             )
-            yield given, gives
+            yield operands, results
 
 
 def _with(inputs: Inputs, floating: Variables) -> Inputs:

@@ -30,11 +30,11 @@ class Inputs:
         return ", ".join(f"{array.dtype} {tuple(array.shape)}" for array in leaves(self.tree).values()) or "no array"
 
 
-def inputs_from(given: Any, dtype: Any) -> Inputs:
+def inputs_from(arguments: Any, dtype: Any) -> Inputs:
     """Convert the user's arguments: one array, a tuple of positional arguments, or a dict of keyword arguments.
 
     Args:
-        given: torch, jax or numpy arrays, and any other arguments of the model.
+        arguments: torch, jax or numpy arrays, and any other arguments of the model.
         dtype: the dtype of all floating arrays.
     """
 
@@ -42,11 +42,11 @@ def inputs_from(given: Any, dtype: Any) -> Inputs:
         array = as_array(leaf)
         return array.astype(dtype) if is_floating(array) else array
 
-    if isinstance(given, Inputs):
-        return given
-    if isinstance(given, Mapping):
-        return Inputs((), {str(name): rebuilt(value, converted) for name, value in given.items()})
-    args = given if type(given) is tuple else (given,)
+    if isinstance(arguments, Inputs):
+        return arguments
+    if isinstance(arguments, Mapping):
+        return Inputs((), {str(name): rebuilt(value, converted) for name, value in arguments.items()})
+    args = arguments if type(arguments) is tuple else (arguments,)
     return Inputs(tuple(rebuilt(value, converted) for value in args), {})
 
 

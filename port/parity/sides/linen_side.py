@@ -56,8 +56,8 @@ class LinenSide(FlaxSide):
         self._options: dict[str, dict[str, Any]] = {}
         own = self._nested(self.variables)
         # jax arrays, as in a run: some models test for them.
-        given = rebuilt(inputs.kwargs, lambda name, leaf: jnp.asarray(leaf))
-        called: Any = _Called(module, own, {**self.keywords[False], **given}, self._prepare)
+        converted = rebuilt(inputs.kwargs, lambda name, leaf: jnp.asarray(leaf))
+        called: Any = _Called(module, own, {**self.keywords[False], **converted}, self._prepare)
         with explained(f"the Flax model does not take the inputs ({inputs.described})"):
             self.guide = linen_guide(called, inputs.args)
         self._kept = (_STATISTICS,) if self._leaves_statistics(inputs) else ()

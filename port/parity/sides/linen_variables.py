@@ -28,13 +28,13 @@ def initial_variables(module: Any, torch_module: Any, inputs: Any) -> Any:
     """
     import jax
 
-    given = inputs_from(inputs, "float32")
+    converted = inputs_from(inputs, "float32")
     side = TorchSide(torch_module, "float32")
-    layout = layout_between(side, side.run(given, RandomCotangents(), training=False), given, None)
+    layout = layout_between(side, side.run(converted, RandomCotangents(), training=False), converted, None)
     keys = dict.fromkeys(("params", "dropout"), jax.random.key(0))
     failed: Exception | None = None
     for way in dict.fromkeys((layout, AS_IT_IS)):
-        taken = for_flax(given, way)
+        taken = for_flax(converted, way)
         kwargs = {**mode_keywords(module)[False], **taken.kwargs}
 
         def init(args: Any, given_kwargs: Any, kwargs: Any = kwargs) -> Any:
@@ -45,7 +45,7 @@ def initial_variables(module: Any, torch_module: Any, inputs: Any) -> Any:
         except Exception as error:
             failed = failed or error
     raise UsageError(
-        f"the Flax model does not take the inputs ({given.described}): {type(failed).__name__}: {failed}"
+        f"the Flax model does not take the inputs ({converted.described}): {type(failed).__name__}: {failed}"
     ) from failed
 
 

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     import torch
 
 
-def moved(module: torch.nn.Module, given: Any, seed: int) -> tuple[torch.nn.Module, Any]:
+def moved(module: torch.nn.Module, inputs: Any, seed: int) -> tuple[torch.nn.Module, Any]:
     """Copy a module and its inputs, with every floating number moved by a few units in its last place.
 
     Args:
         module: the module; it is not changed.
-        given: any structure of tensors or arrays.
+        inputs: any structure of tensors or arrays.
         seed: the seed of the directions, up or down.
     """
     import torch
@@ -48,7 +48,7 @@ def moved(module: torch.nn.Module, given: Any, seed: int) -> tuple[torch.nn.Modu
         if id(tensor) not in counted:
             tensor.data = move(tensor.data)
     # A floating mask is compared with a constant mask, so it stays exact.
-    return other, pytree.tree_map(lambda leaf: leaf if is_mask(leaf) else move(leaf), given)
+    return other, pytree.tree_map(lambda leaf: leaf if is_mask(leaf) else move(leaf), inputs)
 
 
 def _is_statistic(name: str) -> bool:

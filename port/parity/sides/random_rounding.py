@@ -120,9 +120,9 @@ def _in_parts() -> dict[Any, Any]:
     found: dict[Any, Any] = dict(get_decompositions(packets))
     backward = found[torch.ops.aten.elu_backward.default]
 
-    def elu_backward(grad: Any, alpha: float, scale: float, input_scale: float, is_result: bool, given: Any) -> Any:
+    def elu_backward(grad: Any, alpha: float, scale: float, input_scale: float, is_result: bool, value: Any) -> Any:
         """Compute ELU's gradient from its output, as JAX does: near -1 the output has lost the derivative's digits."""
-        result = given if is_result else torch.ops.aten.elu(given, alpha, scale, input_scale)
+        result = value if is_result else torch.ops.aten.elu(value, alpha, scale, input_scale)
         return backward(grad, alpha, scale, input_scale, True, result)
 
     return found | {torch.ops.aten.elu_backward.default: elu_backward}

@@ -200,8 +200,8 @@ class TorchSide:
         return default_dtype(self.precision)
 
 
-def _called(module: nn.Module, given: tuple[Any, ...]) -> Any:
-    *args, kwargs = given
+def _called(module: nn.Module, arguments: tuple[Any, ...]) -> Any:
+    *args, kwargs = arguments
     return module(*args, **kwargs)
 
 
@@ -216,12 +216,12 @@ class _Narrowing(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         output = func(*args, **(kwargs or {}))
-        given, gave = leaves((args, kwargs or {})).values(), leaves(output).values()
-        if any(tensor.dtype == torch.float64 for tensor in given):
-            self.found |= any(t.dtype in _NARROW for t in gave)
-        if not self.widened and any(tensor.dtype == torch.float64 for tensor in gave):
+        operands, results = leaves((args, kwargs or {})).values(), leaves(output).values()
+        if any(tensor.dtype == torch.float64 for tensor in operands):
+            self.found |= any(t.dtype in _NARROW for t in results)
+        if not self.widened and any(tensor.dtype == torch.float64 for tensor in results):
             # Integers, as in masks, are equal in any dtype.
-            self.widened = any(t.dtype in _NARROW and bool((t != t.round()).any()) for t in given)
+            self.widened = any(t.dtype in _NARROW and bool((t != t.round()).any()) for t in operands)
         return output
 
 

@@ -86,11 +86,11 @@ def _guides(written: Sequence[GuidePage], readings: Sequence[Reading]) -> Iterat
 
 
 def _reference(rooms: Sequence[Room], readings: Sequence[Reading]) -> Iterator[tuple[str, str]]:
-    told = {"rooms": rooms, "prose": partial(rendered, notes_at=f"../{NOTES_PAGE}")}
-    yield _page("reference.html.jinja", "reference/index.html", readings, **told)
+    shared = {"rooms": rooms, "prose": partial(rendered, notes_at=f"../{NOTES_PAGE}")}
+    yield _page("reference.html.jinja", "reference/index.html", readings, **shared)
     for room in rooms:
         yield _page(
-            "room.html.jinja", room.path, readings, room=room, source_page=source_page, signature=_signature, **told
+            "room.html.jinja", room.path, readings, room=room, source_page=source_page, signature=_signature, **shared
         )
 
 

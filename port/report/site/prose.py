@@ -91,10 +91,10 @@ def _parser() -> MarkdownIt:
 
 
 def _code(_: RendererHTML, tokens: Sequence[Token], place: int, *__: Any) -> str:
-    language, *told = tokens[place].info.split(maxsplit=1) or ["plain"]
+    language, *more = tokens[place].info.split(maxsplit=1) or ["plain"]
     lines = highlighted(tokens[place].content.rstrip("\n").split("\n"), is_python=language in ("python", "plain"))
     code = Markup("\n").join(html_of(line) for line in lines)
-    title = TITLE.search(" ".join(told))
+    title = TITLE.search(" ".join(more))
     named = Markup("<figcaption>{}</figcaption>").format(title[1]) if title else ""
     return Markup('<figure class="code in-{}">{}<pre tabindex="0"><code>{}</code></pre></figure>\n').format(
         language, named, code

@@ -304,7 +304,7 @@ def test_what_is_no_model() -> None:
         port.check(Model(), object(), X)
     with pytest.raises(UsageError, match="pass \\(module, variables\\)"):
         port.check(Model(), Linen(), X)
-    with pytest.raises(UsageError, match="without values"):
+    with pytest.raises(UsageError, match="has no values"):
         port.check(Model(), nnx.eval_shape(FlaxModel), X)
     with pytest.raises(UsageError, match="there are: float64"):
         port.check(*pair(), X, precision="float63")  # type: ignore[arg-type]

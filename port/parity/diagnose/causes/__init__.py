@@ -1,4 +1,4 @@
-"""Why two models part: explanations are tried, and those that make the two agree are told."""
+"""Find why two models diverge: test explanations, and report those that make the two agree."""
 
 from port.parity.diagnose.causes.cause import Cause
 

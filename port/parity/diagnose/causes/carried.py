@@ -52,10 +52,10 @@ def _apart(models: Models) -> _Apart:
         entries.update(dict.fromkeys(entry.targets, entry))
     # As compared: Flax's own values, unless it was given torch's.
     flax = {path: np.asarray(models.flax.weights[path]) for path in carried}
-    given = {path: np.asarray(models.flax.variables[path]) for path in carried}
+    compared = {path: np.asarray(models.flax.variables[path]) for path in carried}
     found = {}
     for path, array in carried.items():
-        if equal(array.astype(given[path].dtype), given[path]) or equal(array, flax[path]):
+        if equal(array.astype(compared[path].dtype), compared[path]) or equal(array, flax[path]):
             continue
         others = {", ".join(entries[other].sources): carried[other] for other in carried if other != path}
         found[path] = array, entries[path], became(array, flax[path], others)

@@ -110,8 +110,8 @@ def axis(operation: TorchOperation) -> Iterator[Way]:
     if own is None or not torch.is_tensor(first) or operation.name in ("softmax", "log_softmax"):
         return
     rank = first.ndim + (operation.name == "stack")
-    told = own if isinstance(own, tuple | list) else (own,)
-    places = tuple(sorted(place % rank for place in told))
+    listed = own if isinstance(own, tuple | list) else (own,)
+    places = tuple(sorted(place % rank for place in listed))
     # All axes, another set of the same size, and all but the batch axis.
     others = [*combinations(range(rank), len(places)), tuple(range(rank)), tuple(range(1, rank))]
     for other in dict.fromkeys(others):
@@ -197,8 +197,8 @@ def chosen(operation: TorchOperation) -> Iterator[Way]:
     if name == "where" and len(arguments) >= 3:
         why = "Flax takes torch's second choice where torch takes its first"
 
-        def run(function: Any, given: Arguments) -> Any:
-            values = list(given.values())
+        def run(function: Any, arguments: Arguments) -> Any:
+            values = list(arguments.values())
             picks = [value for value in values if not (torch.is_tensor(value) and value.dtype == torch.bool)]
             (condition,) = [value for value in values if torch.is_tensor(value) and value.dtype == torch.bool]
             return torch.where(~condition, *picks)
@@ -216,8 +216,8 @@ def chosen(operation: TorchOperation) -> Iterator[Way]:
     if name == "repeat_interleave" and isinstance(times, int) and isinstance(dim, int):
         why = "torch repeats each element consecutively (repeat_interleave), Flax repeats the whole axis"
 
-        def tiled(function: Any, given: Arguments) -> Any:
-            x = next(iter(given.values()))
+        def tiled(function: Any, arguments: Arguments) -> Any:
+            x = next(iter(arguments.values()))
             return torch.cat([x] * times, dim)
 
         remedy = "Call jnp.repeat, not jnp.tile."

@@ -26,12 +26,12 @@ def reset(operation: TorchOperation) -> Iterator[Way]:
     yield Way("hidden-bias-outside-reset", why, _stepped(_outside), remedy)
 
 
-def _before(given: Any, gate: Any, state: Any, weight: Any, bias: Any) -> torch.Tensor:
-    return given + F.linear(gate * state, weight, bias)
+def _before(projected: Any, gate: Any, state: Any, weight: Any, bias: Any) -> torch.Tensor:
+    return projected + F.linear(gate * state, weight, bias)
 
 
-def _outside(given: Any, gate: Any, state: Any, weight: Any, bias: Any) -> torch.Tensor:
-    return given + gate * F.linear(state, weight) + bias
+def _outside(projected: Any, gate: Any, state: Any, weight: Any, bias: Any) -> torch.Tensor:
+    return projected + gate * F.linear(state, weight) + bias
 
 
 def _stepped(new: New) -> Callable[[Any, Arguments], Any]:
@@ -71,9 +71,9 @@ def _step(x: torch.Tensor, state: torch.Tensor, weights: list[torch.Tensor], new
     w_ih, w_hh, *biases = weights
     zeros = torch.zeros(len(w_ih), dtype=x.dtype)
     b_ih, b_hh = biases if biases else (zeros, zeros)
-    given, hidden = F.linear(x, w_ih, b_ih).chunk(3, -1), F.linear(state, w_hh, b_hh).chunk(3, -1)
-    gate, update = torch.sigmoid(given[0] + hidden[0]), torch.sigmoid(given[1] + hidden[1])
-    candidate = torch.tanh(new(given[2], gate, state, w_hh.chunk(3)[2], b_hh.chunk(3)[2]))
+    projected, hidden = F.linear(x, w_ih, b_ih).chunk(3, -1), F.linear(state, w_hh, b_hh).chunk(3, -1)
+    gate, update = torch.sigmoid(projected[0] + hidden[0]), torch.sigmoid(projected[1] + hidden[1])
+    candidate = torch.tanh(new(projected[2], gate, state, w_hh.chunk(3)[2], b_hh.chunk(3)[2]))
     return (1 - update) * candidate + update * state
 
 

@@ -26,8 +26,8 @@ def _split(operation: TorchOperation) -> tuple[int, tuple[int, ...]] | None:
         axis, sizes = (operation.arguments.get("dim", arguments[0]), arguments[-1])
         sizes = _filled(tuple(sizes), before[axis])
         return axis % len(before), sizes
-    told = arguments[0] if arguments and isinstance(arguments[0], tuple | list) else arguments
-    after = _filled(tuple(told), prod(before))
+    sizes = arguments[0] if arguments and isinstance(arguments[0], tuple | list) else arguments
+    after = _filled(tuple(sizes), prod(before))
     start = next((place for place, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before))
     end = next((n for n, (a, b) in enumerate(zip(before[::-1], after[::-1], strict=False)) if a != b), 0)
     if start == len(before) - 1 - end and len(after) > len(before):

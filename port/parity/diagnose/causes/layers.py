@@ -21,10 +21,10 @@ def of_layers(calls: Sequence[TorchOperation], modules: Mapping[str, nn.Module])
         modules: torch's modules by their paths.
     """
     for call in reversed(calls):
-        given = next(iter(call.operands.items()), None)
-        if given is None or not torch.is_tensor(call.result):
+        operand = next(iter(call.operands.items()), None)
+        if operand is None or not torch.is_tensor(call.result):
             continue
-        key, x = given
+        key, x = operand
         if x.shape == call.result.shape:
             why = f"Flax does not call {call.layer} there"
             yield call.number, Way("layer-missing", why, _left_out(key), "Call it, as torch does.")

@@ -90,28 +90,28 @@ class _Wide:
         values.update(zip(jaxpr.constvars, consts, strict=True))
         values.update(zip(jaxpr.invars, args, strict=True))
         for equation in jaxpr.eqns:
-            given = [read(variable) for variable in equation.invars]
-            gives = self._done(equation, given)
+            operands = [read(variable) for variable in equation.invars]
+            gives = self._done(equation, operands)
             values.update(zip(equation.outvars, gives, strict=True))
         return [read(variable) for variable in jaxpr.outvars]
 
-    def _done(self, equation: Any, given: list[Any]) -> list[Any]:
+    def _done(self, equation: Any, operands: list[Any]) -> list[Any]:
         name, params = equation.primitive.name, equation.params
         if name == "convert_element_type" and jnp.issubdtype(params["new_dtype"], jnp.floating):
-            told = str(params["new_dtype"])
-            if told in _BITS and is_floating(given[0]) and _was_wide(equation):
-                self.dropped.add(told)
-            return [jnp.asarray(given[0], jnp.float64)]
+            dtype = str(params["new_dtype"])
+            if dtype in _BITS and is_floating(operands[0]) and _was_wide(equation):
+                self.dropped.add(dtype)
+            return [jnp.asarray(operands[0], jnp.float64)]
         if name == "reduce_precision":
             self.dropped.add(_of_bits(params["exponent_bits"], params["mantissa_bits"]))
-            return given
+            return operands
         inner = next((params[key] for key in _INNER if isinstance(params.get(key), ClosedJaxpr | Jaxpr)), None)
         if inner is not None and name not in ("scan", "while", "cond"):
             is_closed = isinstance(inner, ClosedJaxpr)
-            return self._evaluated(inner.jaxpr if is_closed else inner, inner.consts if is_closed else (), given)
+            return self._evaluated(inner.jaxpr if is_closed else inner, inner.consts if is_closed else (), operands)
         if name == "dot_general":
             params = {**params, "preferred_element_type": None, "precision": jax.lax.Precision.HIGHEST}
-        found = equation.primitive.bind(*given, **params)
+        found = equation.primitive.bind(*operands, **params)
         return list(found) if equation.primitive.multiple_results else [found]
 
 

@@ -21,8 +21,8 @@ def epsilon(operation: TorchOperation) -> Iterator[Way]:
     own = operation.arguments.get("eps", None if operation.name == "rms_norm" else 1e-5)
     if own is None and torch.is_tensor(operation.input):
         own = torch.finfo(operation.input.dtype).eps  # RMSNorm's default
-    told = getattr(operation.twin, "epsilon", getattr(operation.twin, "eps", None))
-    candidates = dict.fromkeys([*([told] if isinstance(told, float) else []), *_EPSILONS])
+    flaxs = getattr(operation.twin, "epsilon", getattr(operation.twin, "eps", None))
+    candidates = dict.fromkeys([*([flaxs] if isinstance(flaxs, float) else []), *_EPSILONS])
     if isinstance(own, float):
         for other in candidates:
             if other != own:

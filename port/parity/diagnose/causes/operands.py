@@ -182,10 +182,10 @@ def added(steps: Sequence[TorchOperation], layers: Sequence[TorchOperation]) -> 
             why = f"Flax takes {name} of what {_called(step)} gives, torch does not"
             yield step.number, Way("step-added", why, then(function), "Remove it.")
         for call in {call.layer: call for call in layers if call.layer != step.layer}.values():
-            given = next(iter(call.operands.values()), None)
-            if given is None or not torch.is_tensor(call.result) or call.result.shape != given.shape:
+            operand = next(iter(call.operands.values()), None)
+            if operand is None or not torch.is_tensor(call.result) or call.result.shape != operand.shape:
                 continue
-            if given.shape[-1:] == result.shape[-1:] and given.ndim == result.ndim:
+            if operand.shape[-1:] == result.shape[-1:] and operand.ndim == result.ndim:
                 why = f"Flax calls {call.layer} on what {_called(step)} gives, torch does not"
                 yield step.number, Way("step-added", why, then(call.function), "Remove it.")
 

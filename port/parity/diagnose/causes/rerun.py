@@ -206,9 +206,9 @@ def _follow(
 def _as_function(layer: nn.Module, output: Any, args: tuple[Any, ...]) -> Any:
     """Return a layer as a function that has been called once already."""
 
-    def call(*given: Any, **named: Any) -> Any:
-        same = len(given) == len(args) and all(a is b for a, b in zip(given, args, strict=True))
-        return output if same else layer.forward(*given, **named)
+    def call(*values: Any, **named: Any) -> Any:
+        same = len(values) == len(args) and all(a is b for a, b in zip(values, args, strict=True))
+        return output if same else layer.forward(*values, **named)
 
     return call
 

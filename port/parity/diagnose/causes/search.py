@@ -70,17 +70,17 @@ class Search:
         self._paired = 0  # how many of these were tried in pairs
         self._left = 0
 
-    def again(self, told: Sequence[Way]) -> Iterator[Way]:
+    def again(self, ways: Sequence[Way]) -> Iterator[Way]:
         """Yield an explanation from another mode if it makes the two agree in this one."""
-        self._left = len(told) + 1
-        for way in told:
+        self._left = len(ways) + 1
+        for way in ways:
             if self._apart({**way.chosen}) <= self.target.limit:
                 yield way
                 return
 
-    def alike(self, told: Sequence[Way]) -> Iterator[Way]:
+    def alike(self, ways: Sequence[Way]) -> Iterator[Way]:
         """Try the mistakes that were found together at the previous place; alone, they may not bring the two closer."""
-        kinds = dict.fromkeys(way.kind for way in told)
+        kinds = dict.fromkeys(way.kind for way in ways)
         first = self._first if len(kinds) > 1 else None
         if first is None:
             return

@@ -122,9 +122,9 @@ def pools(operation: TorchOperation) -> Iterator[Way]:
         yield Way("padding-at-a-stride", why, _pool_padded_same, "Pad in numbers, as torch does.")
     other = getattr(F, ("avg" if is_max else "max") + operation.name[3:])
 
-    def as_other(function: Any, given: Arguments) -> Any:
+    def as_other(function: Any, arguments: Arguments) -> Any:
         names = ("input", "kernel_size", "stride", "padding", "ceil_mode")
-        return other(*(given[name] for name in names if name in given))
+        return other(*(arguments[name] for name in names if name in arguments))
 
     why = f"torch calls {operation.name}, Flax the {'average' if is_max else 'maximum'}"
     remedy = f"Call nnx.{operation.name[:8]}."
@@ -210,8 +210,8 @@ def flattening(operation: TorchOperation) -> Iterator[Way]:
     def channels_last(function: Any, arguments: Arguments) -> Any:
         first, *others = arguments.items()
         # The flattened array need not be contiguous.
-        given = first[1].movedim(1, -1).contiguous().reshape(shape)
-        flat = do(function, {first[0]: given, **dict(others)})
+        moved = first[1].movedim(1, -1).contiguous().reshape(shape)
+        flat = do(function, {first[0]: moved, **dict(others)})
         if flat.ndim != 2:
             raise ValueError("nothing is flattened for a linear layer")
         return flat
@@ -245,8 +245,8 @@ def averaging(operation: TorchOperation) -> Iterator[Way]:
         pool = F.adaptive_max_pool2d if operation.name.endswith("2d") else F.adaptive_max_pool1d
 
         def maximum(function: Any, arguments: Arguments) -> Any:
-            given, own, *_ = arguments.values()
-            return pool(given, own)
+            image, own, *_ = arguments.values()
+            return pool(image, own)
 
         why = "torch takes the mean over the image, Flax the maximum"
         yield Way("another-pooling", why, maximum, "Take the mean.", rank=1)
@@ -259,8 +259,8 @@ def adaptive(operation: TorchOperation) -> Iterator[Way]:
     kind, _, rank = operation.name.removeprefix("adaptive_").rpartition("_pool")
     if not operation.name.startswith("adaptive_") or kind not in ("avg", "max") or not torch.is_tensor(operation.input):
         return
-    given, own, *_ = operation.arguments.values()
-    lengths = given.shape[2:]
+    image, own, *_ = operation.arguments.values()
+    lengths = image.shape[2:]
     wanted = [length if n is None else n for n, length in zip(_each(own, len(lengths)), lengths, strict=True)]
     strides = tuple(length // n for length, n in zip(lengths, wanted, strict=True))
     reaching = tuple(length - (n - 1) * step for length, n, step in zip(lengths, wanted, strides, strict=True))

@@ -61,9 +61,9 @@ def interleaved(operation: TorchOperation) -> Iterator[Way]:
         dim = arguments.get("dim", 0)
         why = "torch puts the parts one behind the other, Flax takes a place of each in turn"
 
-        def in_turn(function: Any, given: Arguments) -> Any:
-            place = dim % given["tensors"][0].ndim
-            return torch.stack(list(given["tensors"]), place + 1).flatten(place, place + 1)
+        def in_turn(function: Any, arguments: Arguments) -> Any:
+            place = dim % arguments["tensors"][0].ndim
+            return torch.stack(list(arguments["tensors"]), place + 1).flatten(place, place + 1)
 
         yield Way("interleaved", why, in_turn, "Concatenate them.", rank=RANK, together=2)
     if name == "stack" and isinstance(tensors, tuple | list) and _are_alike(tensors):
@@ -71,8 +71,8 @@ def interleaved(operation: TorchOperation) -> Iterator[Way]:
         if dim == tensors[0].ndim:
             why = "torch takes a place of each part in turn, Flax puts one behind the other"
 
-            def behind(function: Any, given: Arguments) -> Any:
-                parts = list(given["tensors"])
+            def behind(function: Any, arguments: Arguments) -> Any:
+                parts = list(arguments["tensors"])
                 return torch.cat(parts, -1).reshape(*parts[0].shape, len(parts))
 
             yield Way("interleaved", why, behind, "Stack them along the last axis.", rank=RANK)
@@ -82,8 +82,8 @@ def interleaved(operation: TorchOperation) -> Iterator[Way]:
         if operation.input.shape[dim] % count == 0:
             why = "torch's parts lie one behind the other, Flax's take every other place"
 
-            def every_other(function: Any, given: Arguments) -> Any:
-                x = next(iter(given.values()))
+            def every_other(function: Any, arguments: Arguments) -> Any:
+                x = next(iter(arguments.values()))
                 places = torch.arange(x.shape[dim])
                 return tuple(x.index_select(dim, places[start::count]) for start in range(count))
 

@@ -149,19 +149,19 @@ def target_of(models: Models, result: ModeResult, parting: Parting) -> Target:
     return Target(models, result, parting, training, _limit(models, result, float("inf")))
 
 
-def behind(target: Target, told: Relation | Way) -> Target | None:
+def behind(target: Target, cause: Relation | Way) -> Target | None:
     """Return the next divergence, once both sides, or neither, have the cause of this one.
 
     Args:
         target: this place.
-        told: its cause.
+        cause: its cause.
 
     Returns:
         The next target; None if the two then agree, or if that cannot run.
     """
     models, training = target.models, target.training
-    ways = {**target.ways, **told.chosen} if isinstance(told, Way) else target.ways
-    carried = {**target.carried, **told.carried} if isinstance(told, Relation) else target.carried
+    ways = {**target.ways, **cause.chosen} if isinstance(cause, Way) else target.ways
+    carried = {**target.carried, **cause.carried} if isinstance(cause, Relation) else target.carried
     if (ways, carried) == (target.ways, target.carried):
         return None
     runs = {number: way.run for number, way in ways.items()}

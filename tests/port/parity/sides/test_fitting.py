@@ -64,7 +64,7 @@ def test_what_does_not_fit_at_all_is_not_run(monkeypatch: pytest.MonkeyPatch) ->
     report = checked()
     assert report.status is Status.CANNOT_JUDGE and not report.compared
     assert "does not fit into memory (about 0.0 GB are needed" in report.unjudged[0]
-    assert "give a smaller batch" in str(report)
+    assert "use a smaller batch" in str(report)
 
 
 @pytest.mark.parametrize(

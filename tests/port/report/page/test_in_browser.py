@@ -141,7 +141,7 @@ def test_a_phone_needs_no_scrolling_sideways(window):
 def test_without_javascript_the_verdict_and_the_tables_are_there(browser_page, page):
     opened = browser_page.open(page, java_script_enabled=False)
     assert f"part at step {PARTED}" in opened.locator("h1").inner_text()
-    assert "drawn by JavaScript, which is off" in opened.locator("main").inner_text()
+    assert "drawn by JavaScript, which is disabled" in opened.locator("main").inner_text()
     assert repr(falling(60)[PARTED] / 3) in opened.locator("table").first.inner_text()
     assert not opened.locator("#theme").is_visible()
 
