@@ -1,8 +1,8 @@
-"""A causal language model read token by token: its own computation, of which the keys and values of tokens are kept.
+"""Turn a causal language model into one with key and value caches, as a transformation of its JAX program.
 
-A transformation of JAX's, as `jax.grad` is one. The model is traced at the length that a text may have. What does not
-depend on its tokens, as masks and positions, is computed as it stands; of the rest only the rows of those tokens that
-are read. Where one token's row meets those of the others, in a product of matrices, the others' come from a cache.
+The model is traced at the greatest length of a text. What does not depend on the tokens, such as masks and positions,
+is computed unchanged; of the rest, only the rows of the tokens that a call reads. Where a token's row meets the rows
+of other tokens, in a matrix product, the other rows come from a cache.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from port.nn.token_cache import TokenCache
 from port.nn.token_rows import ELEMENTWISE, MOVES, REDUCTIONS, Rows, array_of, refused, reshaped, rows_of
 
 TRIED = 7
-"""Tokens of a text with which a model is traced, to see which caches it needs."""
+"""Tokens of the text with which a model is traced, to find the caches that it needs."""
 
 
 class Cached(nnx.Module):
@@ -29,11 +29,10 @@ class Cached(nnx.Module):
 
     Args:
         model: called as ``model(ids)``, (batch, tokens) → logits (batch, tokens, vocabulary), or of the last token
-            alone, (batch, 1, vocabulary); causal. What it gives beside them is left out: the first array of a tuple or
-            a dict is taken.
+            alone, (batch, 1, vocabulary); causal. Of a tuple or a dict, the first array is taken.
 
     Raises:
-        UsageError: tokens meet in it otherwise than in products of matrices; says where.
+        UsageError: tokens meet in another operation than a matrix product; the message names it.
     """
 
     def __init__(self, model: nnx.Module) -> None:
@@ -43,7 +42,7 @@ class Cached(nnx.Module):
         self.caches = nnx.List([TokenCache() for _ in range(reading.cached)])
 
     def __call__(self, ids: jax.Array, position: jax.Array | int, places: jax.Array) -> jax.Array:
-        """Logits of tokens, the first of which stands at a position, as `port.nn.generate` asks for them."""
+        """Return the logits of tokens, (batch, tokens, vocabulary), the first of them at a position."""
         batch, room = ids.shape[0], len(places)
 
         def cache(number: int, tokens: jax.Array, axis: int) -> jax.Array:
@@ -54,7 +53,7 @@ class Cached(nnx.Module):
 
 
 def cached(model: nnx.Module) -> Cached:
-    """A causal model with caches; see `Cached`."""
+    """Add key and value caches to a causal model; see `Cached`."""
     return Cached(model)
 
 
@@ -63,12 +62,12 @@ def _no_cache(number: int, tokens: jax.Array, axis: int) -> jax.Array:
 
 
 class _Reading:
-    """Reads tokens.
+    """Evaluates a traced model for some of a text's tokens.
 
     Args:
-        traced: what the model computes of a whole text.
-        cache: puts rows into a cache by its number, at an axis, and gives all rows.
-        position: of the first token that is read.
+        traced: what the model computes for a whole text.
+        cache: writes rows into the cache of a number, along an axis, and returns all rows.
+        position: of the first token.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class _Reading:
         self.cached = self.tokens = 0
 
     def run(self, ids: jax.Array) -> jax.Array:
-        """Logits of tokens, (batch, tokens, vocabulary)."""
+        """Return the logits of tokens, (batch, tokens, vocabulary)."""
         self.tokens = ids.shape[1]
         values: dict[Any, Any] = {**self.traced.constants, self.traced.ids: Rows(ids, 1)}
 
@@ -90,7 +89,7 @@ class _Reading:
             values.update(zip(equation.outputs, results, strict=True))
         given = of(self.traced.given)
         if not isinstance(given, Rows) or given.array.ndim != 3:
-            raise UsageError("what the model gives is no logits (batch, tokens, vocabulary) that depend on its tokens")
+            raise UsageError("the model must return logits (batch, tokens, vocabulary) that depend on its tokens")
         return given.array
 
     def _results(self, number: int, equation: Equation, given: list[Any]) -> Sequence[Any]:
@@ -165,7 +164,7 @@ class _Reading:
         return self.cache(self.cached - 1, rows.array, rows.tokens)
 
     def _is_key(self, number: int, scores: Any, axis: int, other: int) -> bool:
-        """Whether of two axes of scores the first is summed over, as a softmax does, and not the second."""
+        """Tell whether of two axes of scores a softmax sums over the first, and not over the second."""
         followed: dict[int, tuple[int, int]] = {id(scores): (axis, other)}
         for equation in self.traced.equations[number + 1 :]:
             name, params = equation.primitive.name, equation.params

@@ -162,7 +162,7 @@ def write_folder(
 
 
 def generation_source(name: str, translation: Translation) -> str:
-    """The source of generate.py: how the written model goes on with a text."""
+    """Return the source of generate.py."""
     text = _template("generate.py.jinja").render(
         name=name,
         model=translation.name,

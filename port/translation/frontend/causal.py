@@ -1,4 +1,4 @@
-"""Language models that are given caches: whether what they say of a token depends on those before it alone."""
+"""Check that a language model is causal, before it gets caches."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ import torch
 from port.errors import UsageError
 
 TOKENS = 19
-"""Of a text that is tried."""
+"""Tokens of the text that is tried."""
 
 
 class WithCaches(Protocol):
-    """A torch module that is called at a position, with so many places in its caches.
+    """A torch module with caches, called with tokens, their position and the caches' places.
 
     Attributes:
-        vocabulary: how many tokens there are.
-        window: of how many tokens an attention layer sees the last at most; 0 if all see all.
+        vocabulary: how many different tokens there are.
+        window: how many tokens a layer with a sliding window sees; 0 if there is none.
     """
 
     vocabulary: int
     window: int
 
     def without_cache(self, input_ids: torch.Tensor) -> torch.Tensor:
-        """What it says of all tokens as it was without caches: logits (batch, tokens, vocabulary)."""
+        """Return the original's logits without caches, (batch, tokens, vocabulary)."""
 
 
 def check_causal(module: Any, name: str) -> None:
-    """See that a token changes nothing of what is said of those before it.
+    """Check that a token does not change the logits of earlier ones.
 
     Args:
-        module: `WithCaches`, with numbers, in evaluation.
+        module: `WithCaches`, with weights, in evaluation mode.
         name: of the original, for the message.
 
     Raises:
@@ -44,11 +44,11 @@ def check_causal(module: Any, name: str) -> None:
     with torch.no_grad():
         before, after = module.without_cache(ids), module.without_cache(other)
     changed = (before[:, :-1] - after[:, :-1]).abs().amax(dim=(0, 2))
-    # Rounding alone changes nothing: the same numbers are added in the same order.
+    # Not a matter of rounding: equal numbers are added in the same order.
     if bool((changed > 1e-4 * before.abs().max()).any()):
         place = int((changed > 1e-4 * before.abs().max()).nonzero()[0])
         raise UsageError(
-            f"{name} is not causal: what it says of token {place} of {TOKENS} changes with the last token. "
-            "Generation with caches is of models in which a token sees itself and those before it: translate it "
-            "without --generate"
+            f"{name} is not causal: the logits of token {place} of {TOKENS} change with the last token. Generation "
+            "with caches needs a model in which a token sees only itself and earlier ones: translate it without "
+            "--generate"
         )

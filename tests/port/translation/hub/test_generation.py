@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -93,6 +94,8 @@ def case(name: str) -> Case:
             one.add_(0.3 * torch.randn(one.shape))  # sharper than at the start: a fault is no rounding
     check_causal(module, name)
     example = {"input_ids": torch.randint(0, 61, (2, 11)), "position": torch.tensor(0), "places": torch.arange(24)}
+    if "window_positions" in inspect.signature(module.forward).parameters:
+        example["window_positions"] = torch.arange(13)
     made = translate(module, (), example, check=False)
     original = hub_model(f"transformers:{name}", fields).build()
     original.load_state_dict(module.state_dict())
@@ -144,6 +147,42 @@ def test_tokens_are_the_originals_own(name: str, float64: None) -> None:
     assert apart == 0
 
 
+def caches_of(one: Case) -> list[jax.Array]:
+    return prefill(one.model(), text()[:, :PROMPT], ROOM)[1]
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    ("name", "layers"), [("MistralForCausalLM", [WINDOW] * 2), ("Gemma2ForCausalLM", [WINDOW, ROOM])]
+)
+def test_layers_with_a_window_keep_its_tokens_alone(name: str, layers: list[int], float64: None) -> None:
+    # (2 texts, 2 heads of keys and values, places, 6 features), in float64
+    assert sum(each.nbytes for each in caches_of(case(name))) == sum(2 * 2 * 2 * places * 6 * 8 for places in layers)
+
+
+LENGTHS = (9, 4, 14, 1)
+"""Of the prompts of a padded batch: with the window, shorter and longer."""
+
+
+def padded_tokens_apart(one: Case, steps: int, *, is_masked: bool = True) -> int:
+    """Count the tokens of a padded batch that differ from those of the original's own ``generate``."""
+    ids = text(len(LENGTHS), max(LENGTHS))
+    mask = np.stack([np.arange(max(LENGTHS)) >= max(LENGTHS) - count for count in LENGTHS]).astype(int)
+    options = {"max_new_tokens": steps, "do_sample": False, "eos_token_id": [], "pad_token_id": 0}
+    with torch.no_grad(), InDouble():
+        given = {"attention_mask": torch.tensor(mask), "use_cache": False}
+        theirs = one.original.generate(torch.tensor(ids), **given, **options).numpy()
+    ours = generate(one.model(), jnp.asarray(ids), steps, attention_mask=mask if is_masked else None)
+    return int((np.asarray(ours) != theirs).sum())
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", MODELS)
+def test_padded_prompts_give_the_originals_tokens(name: str, float64: None) -> None:
+    assert padded_tokens_apart(case(name), 30) == 0
+    assert padded_tokens_apart(case(name), 30, is_masked=False) > 0  # the mask is read
+
+
 def is_seen(name: str, change: Callable[[str], str], late: int = 0) -> bool:
     one, ids = case(name), text(2, 24)
     source = one.made.source
@@ -155,6 +194,7 @@ FAULTS: dict[str, Callable[[str], str]] = {
     "place": lambda source: source.replace('states, cache["position"]', 'states, cache["position"] - 1'),
     "narrower window": lambda source: source.replace(f"- {WINDOW}", f"- {WINDOW - 1}"),
     "wider window": lambda source: source.replace(f"- {WINDOW}", f"- {WINDOW + 1}"),
+    "smaller ring": lambda source: source.replace(f"window={WINDOW}", f"window={WINDOW - 1}"),
     "future": lambda source: source.replace("kv_indices <= q_indices", "kv_indices <= q_indices + 1"),
     "unfilled places": lambda source: source.replace("kv_indices <= q_indices", "kv_indices >= 0"),
 }
@@ -170,9 +210,9 @@ def test_a_fault_is_seen(name: str, float64: None) -> None:
 @pytest.mark.parametrize(
     ("target", "fields", "said"),
     [
-        ("BertModel", {}, "does not go on with a text"),
+        ("BertModel", {}, "does not generate text"),
         ("T5ForConditionalGeneration", {}, "an encoder with a decoder"),
-        ("MambaForCausalLM", {}, "keeps a state of its own"),
+        ("MambaForCausalLM", {}, "keeps the state of a convolution"),
     ],
 )
 def test_others_are_refused(target: str, fields: dict[str, Any], said: str) -> None:
@@ -183,15 +223,15 @@ def test_others_are_refused(target: str, fields: dict[str, Any], said: str) -> N
 def test_what_sees_the_future_is_refused() -> None:
     fields = {**SMALL, "is_decoder": False}
     model = with_cache(hub_model("transformers:BertLMHeadModel", fields))
-    with pytest.raises(UsageError, match="BertLMHeadModel is not causal: what it says of token 0 of 19"):
+    with pytest.raises(UsageError, match="BertLMHeadModel is not causal: the logits of token 0 of 19"):
         check_causal(model.build(), model.name)
 
 
 def main() -> None:
     """Print the table."""
     jax.config.update("jax_enable_x64", True)
-    print("| model | logits with caches, 2 × 520 positions | tokens apart of 120 | least lead | faults seen |")
-    print("|---|---|---|---|---|")
+    print("| model | logits with caches | tokens apart of 120 | padded, of 120 | least lead | faults seen | KiB |")
+    print("|---|---|---|---|---|---|---|")
     for name in MODELS:
         start = time.time()
         one = case(name)
@@ -199,7 +239,10 @@ def main() -> None:
         other, lead = tokens_apart(one, text(2, PROMPT), 60)
         fitting = {fault: change for fault, change in FAULTS.items() if change(one.made.source) != one.made.source}
         seen = [is_seen(name, change) for change in fitting.values()] + [is_seen(name, lambda s: s, late=1)]
-        print(f"| {name} | {apart:.1e} | {other} | {lead:.0e} | {sum(seen)} of {len(seen)} |", flush=True)
+        padded = padded_tokens_apart(one, 30)
+        size = sum(each.nbytes for each in caches_of(one)) / 1024
+        figures = f"{apart:.1e} | {other} | {padded} | {lead:.0e} | {sum(seen)} of {len(seen)} | {size:.1f}"
+        print(f"| {name} | {figures} |", flush=True)
         print(f"{time.time() - start:.0f} s, mixed: {one.made.mixed}", flush=True)
 
 
