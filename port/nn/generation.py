@@ -169,8 +169,8 @@ def _rows_of(
     """Run the model on a batch whose rows are at different positions, (batch,)."""
 
     def row(caches: Caches | None, ids: jax.Array, position: jax.Array, count: jax.Array | None) -> Any:
-        one = jax.tree.map(lambda array: array[None], (caches, ids))
-        return jax.tree.map(lambda array: array[0], _run_of(graph, state, *one, position, places, count))
+        caches = jax.tree.map(lambda array: array[None], caches)
+        return jax.tree.map(lambda array: array[0], _run_of(graph, state, caches, ids[None], position, places, count))
 
     found: tuple[jax.Array, Caches] = jax.vmap(row)(caches, ids, positions, counts)
     return found

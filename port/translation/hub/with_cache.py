@@ -78,7 +78,7 @@ def _windows(base: Any, config: Any) -> dict[int, int]:
 def _cached_class(base: Any, has_windows: bool) -> Any:
     """Return a class of the same name whose attention layers have caches."""
 
-    class CausalWithCache(base):  # type: ignore[misc]
+    class WithCaches(base):  # type: ignore[misc]
         def __init__(self, config: Any) -> None:
             super().__init__(config)
             windows = _windows(base, config)
@@ -102,16 +102,17 @@ def _cached_class(base: Any, has_windows: bool) -> Any:
             logits: torch.Tensor = super().forward(input_ids=input_ids, use_cache=False).logits
             return logits
 
-        def _with_caches(self, input_ids: torch.Tensor, *at: torch.Tensor) -> torch.Tensor:
+        def with_caches(self, input_ids: torch.Tensor, *at: torch.Tensor) -> torch.Tensor:
             cache = _cache_class()({layer.layer_idx: layer for layer in attention_layers(self)}, *at)
             with _masks_written_out():
                 logits: torch.Tensor = super().forward(input_ids=input_ids, cache=cache, use_cache=False).logits
             return logits
 
+    class WithFullCaches(WithCaches):
         def forward(self, input_ids: torch.Tensor, position: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-            return self._with_caches(input_ids, position, places)
+            return self.with_caches(input_ids, position, places)
 
-    class CausalWithWindows(CausalWithCache):
+    class WithRings(WithCaches):
         def forward(
             self,
             input_ids: torch.Tensor,
@@ -119,9 +120,9 @@ def _cached_class(base: Any, has_windows: bool) -> Any:
             places: torch.Tensor,
             window_positions: torch.Tensor,
         ) -> torch.Tensor:
-            return self._with_caches(input_ids, position, places, window_positions)
+            return self.with_caches(input_ids, position, places, window_positions)
 
-    made: Any = CausalWithWindows if has_windows else CausalWithCache
+    made: Any = WithRings if has_windows else WithFullCaches
     made.__name__, made.__qualname__, made.__module__ = base.__name__, base.__qualname__, base.__module__
     made.__doc__ = base.__doc__
     return made

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 STEPS, ROOM = 21, 24
 """Tokens read one at a time after a prompt; and tokens of a text, unless a window is longer."""
 CACHED = "logits with caches, at every position"
-LONG_PROMPT = "logits with caches, after a prompt longer than the window"
+LONG_PROMPT = "logits after a prompt longer than the window"
 LIKELIEST = "the likeliest tokens' logits"
 """Rows of the proof."""
 LONGEST = 4200

@@ -19,7 +19,7 @@ from .generating import VOCABULARY, Model, whole
 ROOM = 17
 
 
-@pytest.fixture(params=[None, 5], ids=["all places", "ring"])
+@pytest.fixture(params=[5, pytest.param(None, marks=pytest.mark.sweep)], ids=["ring", "all places"])
 def model(float64: None, request: pytest.FixtureRequest) -> Model:
     return Model(ROOM, ring=request.param)
 
@@ -43,7 +43,7 @@ def test_logits_are_those_without_a_cache(model: Model, prompt: int) -> None:
     np.testing.assert_allclose(cached(model, text(), prompt), whole(model, text()), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("more", [2, 5, 9])
+@pytest.mark.parametrize("more", [5, *(pytest.param(each, marks=pytest.mark.sweep) for each in (2, 9))])
 def test_several_tokens_at_once(model: Model, more: int) -> None:
     logits, caches = prefill(model, text()[:, :4], ROOM)
     several, caches = decode(model, caches, text()[:, 4 : 4 + more], 4)
@@ -67,9 +67,9 @@ def test_a_ring_has_the_places_of_its_window(float64: None) -> None:
         ({"window": 4}, 0),
         ({"window": 6}, 0),
         ({"fault": "future"}, 0),
-        ({"ring": 5}, -1),
-        ({"ring": 5, "fault": "place"}, 0),
-        ({"ring": 5, "fault": "future"}, 0),
+        pytest.param({"ring": 5}, -1, marks=pytest.mark.sweep),
+        pytest.param({"ring": 5, "fault": "place"}, 0, marks=pytest.mark.sweep),
+        pytest.param({"ring": 5, "fault": "future"}, 0, marks=pytest.mark.sweep),
         ({"ring": 4}, 0),
     ],
     ids=[
@@ -152,6 +152,7 @@ def test_a_padded_prompt_gives_the_tokens_that_it_gives_alone(model: Model) -> N
         assert jnp.array_equal(found[row, 8 - count :], alone[0]), row
 
 
+@pytest.mark.sweep
 def test_padding_that_is_read_is_seen(model: Model) -> None:
     right, ignored = (
         generate(model, padded(), 9, attention_mask=PADDED, room=ROOM),
@@ -162,6 +163,7 @@ def test_padding_that_is_read_is_seen(model: Model) -> None:
     assert not jnp.array_equal(right[2], ignored[2])
 
 
+@pytest.mark.sweep
 def test_padding_that_a_ring_keeps_is_seen(float64: None, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model(ROOM, ring=5)
     right = generate(model, padded(), 9, attention_mask=PADDED, room=ROOM)
@@ -173,6 +175,7 @@ def test_padding_that_a_ring_keeps_is_seen(float64: None, monkeypatch: pytest.Mo
     assert not jnp.array_equal(right, wrong)
 
 
+@pytest.mark.sweep
 def test_a_padded_text_is_over_after_its_end(model: Model) -> None:
     free = generate(model, padded(), 9, attention_mask=PADDED, room=ROOM)
     end = int(free[2, 10])
