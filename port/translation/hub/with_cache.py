@@ -63,10 +63,7 @@ def _check_generates(model: HubModel) -> None:
 
 
 def _windows(base: Any, config: Any) -> dict[int, int]:
-    """Return the window of each layer that has one, as ``transformers``' static cache finds it.
-
-    None where layers have different windows: one array of positions serves all.
-    """
+    """Return the window of each layer that has one, by the rule of ``transformers``' static cache."""
     text = config.get_text_config()
     window = getattr(text, "sliding_window", None)
     if not window or not hasattr(sys.modules[base.__module__], WINDOW_MASK):
@@ -176,13 +173,18 @@ def _cache_class() -> Any:
 
         @property
         def is_sliding(self) -> list[bool]:
-            return [layer.key_cache.window is not None for _, layer in sorted(self._layers.items())]
+            return [index in self._layers and self._has_window(index) for index in range(max(self._layers) + 1)]
 
         @property
         def is_linear(self) -> list[bool]:
-            return [False] * len(self._layers)
+            return [False] * (max(self._layers) + 1)
 
-        is_dummy = is_linear
+        @property
+        def is_dummy(self) -> list[bool]:
+            return [index not in self._layers for index in range(max(self._layers) + 1)]
+
+        def _has_window(self, index: int) -> bool:
+            return self._layers[index].key_cache.window is not None
 
         def update(
             self, key: torch.Tensor, value: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
@@ -199,7 +201,7 @@ def _cache_class() -> Any:
             return self.position
 
         def get_mask_sizes(self, query_length: int, layer_idx: int = 0) -> tuple[int, Any]:
-            if self._layers[layer_idx].key_cache.window is None:
+            if not self._has_window(layer_idx):
                 return self.places.shape[0], 0
             assert self.window_positions is not None
             return self.window_positions.shape[0], _Positions(self.window_positions)
