@@ -1,11 +1,12 @@
 """Models of ``transformers`` with caches: what the original says without, the tokens of its own, planted faults.
 
-`python tests/port/translation/hub/test_generation.py` prints the table of what is measured.
+`python tests/port/translation/hub/test_generation.py [MODEL …]` prints the table of what is measured.
 """
 
 from __future__ import annotations
 
 import inspect
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -235,7 +236,7 @@ def main() -> None:
     jax.config.update("jax_enable_x64", True)
     print("| model | logits with caches | tokens apart of 120 | padded, of 120 | least lead | faults seen | KiB |")
     print("|---|---|---|---|---|---|---|")
-    for name in MODELS:
+    for name in sys.argv[1:] or MODELS:
         start = time.time()
         one = case(name)
         apart = difference(cached(one.model(), text()), one.logits(text()))
