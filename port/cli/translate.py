@@ -77,7 +77,8 @@ class Arguments:
     generate: bool = False
     """text generation of a causal language model, with keys and values of earlier tokens in caches: in generate.py,
     which has prefill, decode and generate. Proved against the original without caches, at every position.
-    A transformers model has the caches in its source, and is called as model(ids, position, places)"""
+    A transformers model has the caches in its source, and is called as model(ids, position, places); with a sliding
+    window, whose caches are rings, as model(ids, position, places, window_positions)"""
     standalone: bool = False
     """copy what NAME.py needs of port into it: it then needs only jax, flax, numpy and safetensors"""
     package: bool = False

@@ -1,8 +1,8 @@
-"""Incremental decoding of a causal language model: its own computation, with cached keys and values.
+"""Turn a causal language model into one with key and value caches, as a transformation of its JAX program.
 
-A program transformation, like `jax.grad`. The model is traced at the full length of a text. What does not depend on the
-tokens, such as masks and positions, is computed unchanged; of the rest, only the rows of the new tokens. Where a row
-meets the rows of other tokens, in a matrix product, those come from a cache.
+The model is traced at the greatest length of a text. What does not depend on the tokens, such as masks and positions,
+is computed unchanged; of the rest, only the rows of the tokens that a call reads. Where a token's row meets the rows
+of other tokens, in a matrix product, the other rows come from a cache.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from port.nn.token_cache import TokenCache
 from port.nn.token_rows import ELEMENTWISE, MOVES, REDUCTIONS, Rows, array_of, refused, reshaped, rows_of
 
 TRIED = 7
-"""Sequence length of the trace that finds which caches a model needs."""
+"""Tokens of the text with which a model is traced, to find the caches that it needs."""
 
 
 class Cached(nnx.Module):
     """Add caches to a model, for `port.nn.generate`: it is then called as ``model(ids, position, places)``.
 
     Args:
-        model: causal, called as ``model(ids)``: (batch, tokens) → logits (batch, tokens, vocabulary), or only those of
-            the last token, (batch, 1, vocabulary). Of a tuple or dict only the first array is used.
+        model: called as ``model(ids)``, (batch, tokens) → logits (batch, tokens, vocabulary), or of the last token
+            alone, (batch, 1, vocabulary); causal. Of a tuple or a dict, the first array is taken.
 
     Raises:
-        UsageError: an operation other than a matrix product mixes tokens; the message says where.
+        UsageError: tokens meet in another operation than a matrix product; the message names it.
     """
 
     def __init__(self, model: nnx.Module) -> None:
@@ -42,7 +42,7 @@ class Cached(nnx.Module):
         self.caches = nnx.List([TokenCache() for _ in range(reading.cached)])
 
     def __call__(self, ids: jax.Array, position: jax.Array | int, places: jax.Array) -> jax.Array:
-        """Return the logits of tokens, the first of which is at ``position``; see `port.nn.generate`."""
+        """Return the logits of tokens, (batch, tokens, vocabulary), the first of them at a position."""
         batch, room = ids.shape[0], len(places)
 
         def cache(number: int, tokens: jax.Array, axis: int) -> jax.Array:
@@ -53,7 +53,7 @@ class Cached(nnx.Module):
 
 
 def cached(model: nnx.Module) -> Cached:
-    """Add caches to a causal model; see `Cached`."""
+    """Add key and value caches to a causal model; see `Cached`."""
     return Cached(model)
 
 
@@ -62,12 +62,12 @@ def _no_cache(number: int, tokens: jax.Array, axis: int) -> jax.Array:
 
 
 class _Reading:
-    """Evaluate a trace on new tokens.
+    """Evaluates a traced model for some of a text's tokens.
 
     Args:
-        traced: the trace of the model on a whole text.
-        cache: writes rows into the cache with a number, along an axis, and returns all rows.
-        position: of the first new token.
+        traced: what the model computes for a whole text.
+        cache: writes rows into the cache of a number, along an axis, and returns all rows.
+        position: of the first token.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class _Reading:
             values.update(zip(equation.outputs, results, strict=True))
         given = of(self.traced.given)
         if not isinstance(given, Rows) or given.array.ndim != 3:
-            raise UsageError("the model does not return logits (batch, tokens, vocabulary) that depend on its tokens")
+            raise UsageError("the model must return logits (batch, tokens, vocabulary) that depend on its tokens")
         return given.array
 
     def _results(self, number: int, equation: Equation, given: list[Any]) -> Sequence[Any]:
@@ -164,7 +164,7 @@ class _Reading:
         return self.cache(self.cached - 1, rows.array, rows.tokens)
 
     def _is_key(self, number: int, scores: Any, axis: int, other: int) -> bool:
-        """Return whether the first of two axes of scores is reduced, as by a softmax, before the second."""
+        """Tell whether of two axes of scores a softmax sums over the first, and not over the second."""
         followed: dict[int, tuple[int, int]] = {id(scores): (axis, other)}
         for equation in self.traced.equations[number + 1 :]:
             name, params = equation.primitive.name, equation.params

@@ -164,7 +164,7 @@ def write_folder(
 
 
 def generation_source(name: str, translation: Translation) -> str:
-    """Return the source of generate.py, which continues a text with the written model."""
+    """Return the source of generate.py."""
     text = _template("generate.py.jinja").render(
         name=name,
         model=translation.name,

@@ -1,7 +1,20 @@
-"""The key-value cache of generating models, in both frameworks."""
+"""The key and value caches of models that generate text."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from port.pairs.pair import LayerPair
 
-PAIRS = (LayerPair(torch="port.translation.frontend.token_cache.TorchTokenCache", flax="port.nn.TokenCache"),)
+
+def _arguments(module: Any) -> dict[str, Any]:
+    return {"window": module.window} if module.window is not None or module.beside_windows else {}
+
+
+PAIRS = (
+    LayerPair(
+        torch="port.translation.frontend.token_cache.TorchTokenCache",
+        flax="port.nn.TokenCache",
+        arguments=_arguments,
+    ),
+)

@@ -1,4 +1,4 @@
-"""Check that a language model is causal, before it is translated with caches."""
+"""Check that a language model is causal, before it gets caches."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import torch
 from port.errors import UsageError
 
 TOKENS = 19
-"""Length of the random text that the check runs on."""
+"""Tokens of the text that is tried."""
 
 
 class WithCaches(Protocol):
-    """A torch language model with caches, called at a position.
+    """A torch module with caches, called with tokens, their position and the caches' places.
 
     Attributes:
-        vocabulary: the number of distinct tokens.
-        window: the longest sliding window of an attention layer, in tokens; 0 if every layer sees all tokens.
+        vocabulary: how many different tokens there are.
+        window: how many tokens a layer with a sliding window sees; 0 if there is none.
     """
 
     vocabulary: int
     window: int
 
     def without_cache(self, input_ids: torch.Tensor) -> torch.Tensor:
-        """Return the logits of the model without caches, (batch, tokens, vocabulary), for ids (batch, tokens)."""
+        """Return the original's logits without caches, (batch, tokens, vocabulary)."""
 
 
 def check_causal(module: Any, name: str) -> None:
-    """Check that changing a token does not change the logits of earlier tokens.
+    """Check that a token does not change the logits of earlier ones.
 
     Args:
-        module: a `WithCaches` with weights, in evaluation mode.
-        name: the original's name, for the message.
+        module: `WithCaches`, with weights, in evaluation mode.
+        name: of the original, for the message.
 
     Raises:
         UsageError: the logits of an earlier token change; says at which position.
@@ -44,11 +44,11 @@ def check_causal(module: Any, name: str) -> None:
     with torch.no_grad():
         before, after = module.without_cache(ids), module.without_cache(other)
     changed = (before[:, :-1] - after[:, :-1]).abs().amax(dim=(0, 2))
-    # Rounding adds no difference here: both runs add the same numbers in the same order.
+    # Not a matter of rounding: equal numbers are added in the same order.
     if bool((changed > 1e-4 * before.abs().max()).any()):
         place = int((changed > 1e-4 * before.abs().max()).nonzero()[0])
         raise UsageError(
-            f"{name} is not causal: what it says of token {place} of {TOKENS} changes with the last token. "
-            "Generation with caches is of models in which a token sees itself and those before it: translate it "
-            "without --generate"
+            f"{name} is not causal: the logits of token {place} of {TOKENS} change with the last token. Generation "
+            "with caches needs a model in which a token sees only itself and earlier ones: translate it without "
+            "--generate"
         )

@@ -17,6 +17,8 @@ BATCH, TOKENS, ANSWERED = 2, 11, 7
 """Examples of a batch, their tokens, and those of a decoder beside an encoder."""
 PLACES = 24
 """For tokens, in the caches of a model that generates."""
+WINDOW_KEYS = 13
+"""Keys that its layers with a sliding window read from their caches."""
 FRAMES = 12
 """Of sound, behind the convolutions that take it in."""
 SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "unk_token_id", "mask_token_id")
@@ -62,6 +64,7 @@ def _drawn(config: Any, generator: torch.Generator) -> Iterator[tuple[str, torch
         yield "input_ids", torch.randint(first, max(last, first + 1), (BATCH, TOKENS), generator=generator)
         yield "position", torch.tensor(0)
         yield "places", torch.arange(PLACES)
+        yield "window_positions", torch.arange(WINDOW_KEYS)
         yield "decoder_input_ids", torch.randint(first, max(last, first + 1), (BATCH, ANSWERED), generator=generator)
     if (size := getattr(vision, "image_size", None)) is not None or hasattr(vision, "num_channels"):
         size = 64 if size is None else size

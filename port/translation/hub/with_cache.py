@@ -1,12 +1,16 @@
-"""A language model of ``transformers`` whose attention layers have a cache of fixed size: called at a position."""
+"""Language models of ``transformers`` with key and value caches of fixed size."""
 
 from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import cache as cached_result
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -15,54 +19,70 @@ from port.translation.frontend.token_cache import TorchTokenCache
 from port.translation.hub.hub_model import HubModel
 
 WINDOWS = re.compile(r"sliding_window(_size)?|attention_window|attention_chunk_size|window_size")
-"""Fields of a configuration: how many of the tokens before a token sees."""
+"""Configuration fields that limit how many of the tokens before it a token sees."""
+WINDOW_MASK = "create_sliding_window_causal_mask"
+"""The function of ``transformers`` that makes the mask of layers with a sliding window."""
 
 
 def with_cache(model: HubModel) -> HubModel:
-    """The same model, called as ``model(input_ids, position, places)``, which gives logits alone.
+    """Add key and value caches to a model, which is then called as ``model(input_ids, position, places)``.
 
-    Its parameters have the names that they had.
+    It returns logits alone. Where layers have a sliding window, their caches are rings of that many tokens, and the
+    model is called as ``model(input_ids, position, places, window_positions)``. Parameters keep their names.
 
     Args:
-        model: of ``transformers``.
+        model: a causal language model of ``transformers``.
 
     Raises:
-        UsageError: it does not go on with a text, or keeps more of it than keys and values.
+        UsageError: the model does not generate text, or keeps more of it than keys and values.
     """
     _check_generates(model)
-    return replace(model, model_class=_cached_class(model.model_class))
+    return replace(model, model_class=_cached_class(model.model_class, bool(_windows(model.model_class, model.config))))
 
 
 def _check_generates(model: HubModel) -> None:
     can = getattr(model.model_class, "can_generate", None)
     if can is None or not can():
         raise UsageError(
-            f"{model.name} does not go on with a text: generation is of a class with a head for the next token, as "
+            f"{model.name} does not generate text: --generate needs a class with a head for the next token, such as "
             "LlamaForCausalLM or AutoModelForCausalLM"
         )
     config = model.config
     if getattr(config, "is_encoder_decoder", False):
         raise UsageError(
-            f"{model.name} is an encoder with a decoder: generation with a cache is of decoders alone, so far"
+            f"{model.name} is an encoder with a decoder: --generate supports decoders alone, so far. Translate it "
+            "without --generate"
         )
     if getattr(config, "is_decoder", None) is False and not getattr(config, "is_causal", True):
-        raise UsageError(f"{model.name} sees the tokens that follow: its configuration says is_decoder = False")
+        raise UsageError(f"{model.name} sees the tokens that follow: its configuration has is_decoder = False")
     if getattr(model.model_class, "_is_stateful", False):
         raise UsageError(
-            f"{model.name} keeps a state of its own beside keys and values (of a convolution, a recurrence), which a "
-            "cache of keys and values is not: it is translated without --generate"
+            f"{model.name} keeps the state of a convolution or a recurrence, which a cache of keys and values cannot "
+            "hold: translate it without --generate"
         )
 
 
-def _cached_class(base: Any) -> Any:
-    """A class with the same name, whose attention layers have a cache."""
+def _windows(base: Any, config: Any) -> dict[int, int]:
+    """Return the window of each layer that has one, by the rule of ``transformers``' static cache."""
+    text = config.get_text_config()
+    window = getattr(text, "sliding_window", None)
+    if not window or not hasattr(sys.modules[base.__module__], WINDOW_MASK):
+        return {}
+    types = getattr(text, "layer_types", None) or ["sliding_attention"] * text.num_hidden_layers
+    return {index: window for index, kind in enumerate(types) if kind == "sliding_attention"}
 
-    class CausalWithCache(base):  # type: ignore[misc]
+
+def _cached_class(base: Any, has_windows: bool) -> Any:
+    """Return a class of the same name whose attention layers have caches."""
+
+    class WithCaches(base):  # type: ignore[misc]
         def __init__(self, config: Any) -> None:
             super().__init__(config)
+            windows = _windows(base, config)
             for layer in attention_layers(self):
-                layer.key_cache = TorchTokenCache()
-                layer.value_cache = TorchTokenCache()
+                window = windows.get(layer.layer_idx)
+                layer.key_cache = TorchTokenCache(window, beside_windows=bool(windows))
+                layer.value_cache = TorchTokenCache(window, beside_windows=bool(windows))
 
         @property
         def vocabulary(self) -> int:
@@ -79,20 +99,34 @@ def _cached_class(base: Any) -> Any:
             logits: torch.Tensor = super().forward(input_ids=input_ids, use_cache=False).logits
             return logits
 
-        def forward(self, input_ids: torch.Tensor, position: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-            layers = {layer.layer_idx: layer for layer in attention_layers(self)}
-            cache = _Caches(layers, position, places)
-            logits: torch.Tensor = super().forward(input_ids=input_ids, cache=cache, use_cache=False).logits
+        def with_caches(self, input_ids: torch.Tensor, *at: torch.Tensor) -> torch.Tensor:
+            cache = _cache_class()({layer.layer_idx: layer for layer in attention_layers(self)}, *at)
+            with _masks_written_out():
+                logits: torch.Tensor = super().forward(input_ids=input_ids, cache=cache, use_cache=False).logits
             return logits
 
-    made: Any = CausalWithCache
+    class WithFullCaches(WithCaches):
+        def forward(self, input_ids: torch.Tensor, position: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+            return self.with_caches(input_ids, position, places)
+
+    class WithRings(WithCaches):
+        def forward(
+            self,
+            input_ids: torch.Tensor,
+            position: torch.Tensor,
+            places: torch.Tensor,
+            window_positions: torch.Tensor,
+        ) -> torch.Tensor:
+            return self.with_caches(input_ids, position, places, window_positions)
+
+    made: Any = WithRings if has_windows else WithFullCaches
     made.__name__, made.__qualname__, made.__module__ = base.__name__, base.__qualname__, base.__module__
     made.__doc__ = base.__doc__
     return made
 
 
 def attention_layers(module: torch.nn.Module) -> Iterator[Any]:
-    """The layers that hand their keys and values to a cache."""
+    """Yield the layers that pass their keys and values to a cache."""
     for layer in module.modules():
         if getattr(layer, "layer_idx", None) is not None and _updates_cache(type(layer)):
             yield layer
@@ -103,26 +137,83 @@ def _updates_cache(layer: type) -> bool:
     return ".update" in inspect.getsource(forward)
 
 
-class _Caches:
-    """What `transformers` takes for its cache."""
+def _masks_written_out() -> AbstractContextManager[Any]:
+    """Keep ``transformers`` from leaving out a mask for what the tokens or lengths of one call are."""
+    from transformers import masking_utils
 
-    is_compileable = True  # masks are written out, whatever the tokens are
+    return mock.patch.object(masking_utils, "_ignore_causal_mask_sdpa", lambda *args, **kwargs: False)
 
-    def __init__(self, layers: dict[int, Any], position: torch.Tensor, places: torch.Tensor) -> None:
-        self.position, self.places = position, places
-        self._layers = layers
 
-    def update(
-        self, key: torch.Tensor, value: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        layer, at = self._layers[layer_idx], (self.position, self.places)
-        return layer.key_cache(key, *at), layer.value_cache(value, *at)
+@cached_result
+def _cache_class() -> Any:
+    """Return the class of the cache that a model of ``transformers`` is called with."""
+    from transformers.cache_utils import Cache
 
-    def get_seq_length(self, layer_idx: int = 0) -> torch.Tensor:
-        return self.position
+    class Caches(Cache):  # type: ignore[misc]
+        """Passes keys and values to the caches of the layers.
 
-    def get_query_offset(self, layer_idx: int = 0) -> torch.Tensor:
-        return self.position
+        Args:
+            layers: attention layers by their index.
+            position: of the call's first token.
+            places: (places,), one for each token that there is room for.
+            window_positions: (keys,), the positions of the keys of layers with a sliding window.
+        """
 
-    def get_mask_sizes(self, query_length: int, layer_idx: int = 0) -> tuple[int, int]:
-        return self.places.shape[0], 0
+        is_compileable = True
+
+        def __init__(
+            self,
+            layers: dict[int, Any],
+            position: torch.Tensor,
+            places: torch.Tensor,
+            window_positions: torch.Tensor | None = None,
+        ) -> None:
+            self.position, self.places, self.window_positions = position, places, window_positions
+            self._layers = layers
+
+        @property
+        def is_sliding(self) -> list[bool]:
+            return [index in self._layers and self._has_window(index) for index in range(max(self._layers) + 1)]
+
+        @property
+        def is_linear(self) -> list[bool]:
+            return [False] * (max(self._layers) + 1)
+
+        @property
+        def is_dummy(self) -> list[bool]:
+            return [index not in self._layers for index in range(max(self._layers) + 1)]
+
+        def _has_window(self, index: int) -> bool:
+            return self._layers[index].key_cache.window is not None
+
+        def update(
+            self, key: torch.Tensor, value: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
+        ) -> tuple[torch.Tensor, torch.Tensor]:
+            layer, at = self._layers[layer_idx], [self.position, self.places]
+            if self.window_positions is not None:
+                at.append(self.window_positions)
+            return layer.key_cache(key, *at), layer.value_cache(value, *at)
+
+        def get_seq_length(self, layer_idx: int = 0) -> torch.Tensor:
+            return self.position
+
+        def get_query_offset(self, layer_idx: int = 0) -> torch.Tensor:
+            return self.position
+
+        def get_mask_sizes(self, query_length: int, layer_idx: int = 0) -> tuple[int, Any]:
+            if not self._has_window(layer_idx):
+                return self.places.shape[0], 0
+            assert self.window_positions is not None
+            return self.window_positions.shape[0], _Positions(self.window_positions)
+
+    return Caches
+
+
+class _Positions:
+    """Positions of keys in place of the offset that ``transformers`` adds to ``arange(keys)``."""
+
+    def __init__(self, positions: torch.Tensor) -> None:
+        self.positions = positions
+
+    def __radd__(self, numbers: torch.Tensor) -> torch.Tensor:
+        return self.positions

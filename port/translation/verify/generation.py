@@ -1,4 +1,4 @@
-"""Proof of generation: with caches, the written module says at every position what the original says without them."""
+"""Prove generation: with caches, the written module has the logits that the original has without them."""
 
 from __future__ import annotations
 
@@ -21,40 +21,44 @@ if TYPE_CHECKING:
     from port.translation.artifact.written_module import WrittenModule
 
 STEPS, ROOM = 21, 24
-"""Tokens that are read one at a time, behind a prompt; and those of a text, if no window is longer."""
+"""Tokens read one at a time after a prompt; and tokens of a text, unless a window is longer."""
+CACHED = "logits with caches, at every position"
+LONG_PROMPT = "logits after a prompt longer than the window"
 LIKELIEST = "the likeliest tokens' logits"
-"""A row of the proof."""
+"""Rows of the proof."""
 LONGEST = 4200
-"""Of a text: a longer window's end is not reached."""
+"""The most tokens of a text. The end of a longer window is not reached."""
 
 
 @dataclass(frozen=True)
 class Language:
-    """What an original says of a text.
+    """An original language model.
 
     Attributes:
-        logits: of tokens (batch, tokens): (batch, tokens, vocabulary), or of the last alone.
-        vocabulary: how many tokens there are.
-        room: tokens of a text that it takes.
-        texts: how many are tried at once.
+        logits: tokens (batch, tokens) → logits (batch, tokens, vocabulary), or those of the last token alone.
+        vocabulary: how many different tokens there are.
+        room: how many tokens of a text it takes.
+        texts: how many texts are tried at once.
+        window: how many tokens a layer with a sliding window sees; 0 if there is none.
     """
 
     logits: Callable[[np.ndarray], np.ndarray]
     vocabulary: int
     room: int = ROOM
     texts: int = 2
+    window: int = 0
 
     @property
     def steps(self) -> int:
-        """Tokens that are read one at a time."""
+        """How many tokens are read one at a time."""
         return min(STEPS, self.room - 1)
 
     def text(self) -> np.ndarray:
-        """Any tokens do."""
+        """Draw texts, (texts, room)."""
         return np.random.default_rng(0).integers(0, self.vocabulary, (self.texts, self.room))
 
     def everywhere(self, ids: np.ndarray) -> np.ndarray:
-        """Its logits behind the prompt, and behind each token that follows: (batch, steps + 1, vocabulary)."""
+        """Return the logits after the prompt and after each token that follows, (batch, steps + 1, vocabulary)."""
         whole = self.logits(ids)
         if whole.shape[1] == ids.shape[1]:
             return whole[:, -self.steps - 1 :]
@@ -63,35 +67,37 @@ class Language:
 
 
 def with_generation(proof: Proof, module: torch.nn.Module, made: WrittenModule) -> Proof:
-    """A proof, and where the original is one with caches, that of its generation as well.
+    """Extend a proof by that of generation, if the original has caches.
 
     Args:
-        proof: that both sides do the same in one call.
-        module: the original, with numbers. One with caches is `port.translation.frontend.causal.WithCaches`.
-        made: what was written.
+        proof: that both sides compute the same in one call.
+        module: the original, with weights. One with caches is `port.translation.frontend.causal.WithCaches`.
+        made: the written module.
     """
     if not hasattr(module, "without_cache"):
         return proof
     wide: Any = copied(module, in_float64).eval()
     length = wide.window + ROOM // 2
     is_long = ROOM < length <= LONGEST
-    language = Language(_numpy(wide.without_cache), wide.vocabulary, length if is_long else ROOM, 1 if is_long else 2)
-    if language.room <= wide.window:
-        remark = f"generation: of a window of {wide.window:,} tokens the end is not reached by {language.room:,}"
+    room, texts = (length, 1) if is_long else (ROOM, 2)
+    language = Language(_numpy(wide.without_cache), wide.vocabulary, room, texts, wide.window)
+    if room <= wide.window:
+        remark = f"generation: a text of {room:,} tokens does not reach the end of the window of {wide.window:,}"
         proof = replace(proof, remarks=(*proof.remarks, remark))
     return _proved(proof, language, made, lambda model: model)
 
 
 def with_own_generation(proof: Proof, module: torch.nn.Module, made: WrittenModule) -> Proof:
-    """A proof, and that of generation by `port.nn.cached`, of a model that knows nothing of caches.
+    """Extend a proof by that of generation by `port.nn.cached`, for a model without caches.
 
     Args:
-        proof: that both sides do the same in one call.
+        proof: that both sides compute the same in one call.
         module: the original, called as ``module(ids)``.
-        made: what was written.
+        made: the written module.
 
     Raises:
-        UsageError: the original is not causal, or its tokens meet otherwise than a cache can serve; says where.
+        UsageError: the original is not causal, or its tokens meet in an operation that a cache cannot serve; the
+            message names it.
     """
     from port.nn import cached
 
@@ -104,7 +110,7 @@ def with_own_generation(proof: Proof, module: torch.nn.Module, made: WrittenModu
 
 
 def _taken(made: WrittenModule, room: int) -> int:
-    """The tokens of a text that the written module takes too: it may take fewer than the original."""
+    """Return how many tokens the written module takes: it may take fewer than the original."""
     import jax
     import jax.numpy as jnp
     from flax import nnx
@@ -124,14 +130,14 @@ def _taken(made: WrittenModule, room: int) -> int:
 
 
 def first_of(results: Any) -> Any:
-    """The first tensor of what a model gives."""
+    """Return the first tensor of a model's results."""
     while not hasattr(results, "shape"):
         results = next(iter(results.values() if isinstance(results, Mapping) else results))
     return results
 
 
 def _language_of(logits: Callable[[np.ndarray], np.ndarray], name: str) -> Language:
-    """With as many tokens of a text as a model takes."""
+    """Find how many tokens a model takes, and what it returns for them."""
     why: Exception | None = None
     for room in range(ROOM, 3, -1):
         try:
@@ -141,29 +147,29 @@ def _language_of(logits: Callable[[np.ndarray], np.ndarray], name: str) -> Langu
             continue
         if found.ndim != 3 or found.shape[1] not in (1, room):
             raise UsageError(
-                f"{name} gives {list(found.shape)} for tokens [2, {room}]: generation takes logits (batch, tokens, "
+                f"{name} returns {list(found.shape)} for tokens [2, {room}]: generation needs logits (batch, tokens, "
                 "vocabulary), of all tokens or of the last alone"
             )
         return Language(logits, found.shape[-1], room)
     raise UsageError(
-        f"{name} does not take whole numbers (batch, tokens) alone, as generation gives them: "
+        f"{name} cannot be called with tokens alone, integers (batch, tokens), as generation calls it: "
         f"{type(why).__name__}: {str(why).partition(chr(10))[0]}"
     )
 
 
 def _check_causal(language: Language, name: str) -> None:
-    """See that a token changes nothing of what is said of those before it."""
+    """Check that a token does not change the logits of earlier ones."""
     ids = language.text()
     other = ids.copy()
     other[:, -1] = (other[:, -1] + 1) % language.vocabulary
     before, after = language.logits(ids), language.logits(other)
     if before.shape[1] == 1:
-        return  # of the last token alone nothing shows it; the proof does
+        return  # the logits of the last token alone do not show it; the proof does
     changed = np.abs(before - after)[:, :-1].max(axis=(0, 2)) > 1e-6 * np.abs(before).max()
     if changed.any():
         raise UsageError(
-            f"{name} is not causal: what it says of token {int(changed.argmax())} of {language.room} changes with the "
-            "last token. Generation with caches is of models in which a token sees itself and those before it: "
+            f"{name} is not causal: the logits of token {int(changed.argmax())} of {language.room} change with the "
+            "last token. Generation with caches needs a model in which a token sees only itself and earlier ones: "
             "translate it without --generate"
         )
 
@@ -190,38 +196,55 @@ def _proved(proof: Proof, language: Language, made: WrittenModule, as_read: Call
             with cpu_precision(x64=True):
                 import jax.numpy as jnp
 
-                found, tokens = _ours(as_read(made.build(param_dtype=jnp.float64)), language, text)
+                model = as_read(made.build(param_dtype=jnp.float64))
+                found, tokens = _ours(model, language, text)
+                after_long = _after_long_prompt(model, language, text)
         except UsageError:
             raise
         except Exception as error:
             return replace(proof, failed=f"generation: {type(error).__name__}: {error}")
-        rows = [
-            _row("logits with caches, at every position", expected, found, limit),
-            _likeliest(language, tokens, limit),
-        ]
+        rows = [_row(CACHED, expected, found, limit), _likeliest(language, tokens, limit)]
+        if after_long is not None:
+            rows.append(_row(LONG_PROMPT, expected[:, -after_long.shape[1] :], after_long, limit))
     return replace(proof, rows=(*proof.rows, *rows))
 
 
 def _ours(model: Any, language: Language, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Our logits behind a prompt and behind each token that follows; and the tokens that we go on with."""
+    """Return our logits after a prompt and after each token that follows, and the tokens that we generate."""
     import jax.numpy as jnp
 
-    from port.nn import decode, generate, prefill
+    from port.nn import generate
 
-    room, steps, text = language.room, language.steps, jnp.asarray(ids)
-    prompt = text[:, : room - steps]
-    logits, caches = prefill(model, prompt, room)
+    room, steps = language.room, language.steps
+    prompt = jnp.asarray(ids)[:, : room - steps]
+    return _read(model, ids, room - steps), np.asarray(generate(model, prompt, steps, room=room))
+
+
+def _after_long_prompt(model: Any, language: Language, ids: np.ndarray) -> np.ndarray | None:
+    """Return our last logits where the prompt overruns the window; None where it cannot."""
+    prompt = language.room - 2
+    return _read(model, ids, prompt) if 0 < language.window < prompt else None
+
+
+def _read(model: Any, ids: np.ndarray, prompt: int) -> np.ndarray:
+    """Read a prompt and then token by token; return the logits after the prompt and after each token."""
+    import jax.numpy as jnp
+
+    from port.nn import decode, prefill
+
+    text, room = jnp.asarray(ids), ids.shape[1]
+    logits, caches = prefill(model, text[:, :prompt], room)
     found = [np.asarray(logits)[:, -1:]]
-    for place in range(room - steps, room):
+    for place in range(prompt, room):
         logits, caches = decode(model, caches, text[:, place : place + 1], place)
         found.append(np.asarray(logits))
-    return np.concatenate(found, axis=1), np.asarray(generate(model, prompt, steps, room=room))
+    return np.concatenate(found, axis=1)
 
 
 def _likeliest(language: Language, tokens: np.ndarray, limit: float) -> Compared:
-    """How far below the original's highest logit is that of each token that was chosen: 0, but for a tie's rounding."""
+    """Compare the original's highest logits with those of the tokens that we chose: equal, but for rounding in ties."""
     if tokens.min() < 0:
-        return Compared(LIKELIEST, np.inf, limit, "logits that are no numbers", tokens.size, of="position")
+        return Compared(LIKELIEST, np.inf, limit, "logits that are NaN", tokens.size, of="position")
     before = language.everywhere(tokens)[:, :-1]
     chosen = np.take_along_axis(before, tokens[:, -language.steps :, None], axis=-1)[..., 0]
     return _row(LIKELIEST, before.max(axis=-1), chosen, limit)

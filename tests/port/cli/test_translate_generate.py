@@ -1,4 +1,4 @@
-"""`port translate --generate`: how a language model goes on with a text, or a sentence that says why it does not."""
+"""`port translate --generate`: it writes generate.py, or says why it cannot."""
 
 from __future__ import annotations
 
@@ -50,18 +50,21 @@ TOKENS = ("--input", "2,7:int64")
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "an encoder": (
         (f"{HERE}:Encoder", *TOKENS),
-        "Encoder is not causal: what it says of token 0 of 24 changes with the",
+        "Encoder is not causal: the logits of token 0 of 24 change with the",
     ),
     "a sum": ((f"{HERE}:Running", *TOKENS), "cumsum of [2, 7, 6] over the tokens"),
-    "images": ((f"{HERE}:Images", "--input", "1,3,8,8"), "Images does not take whole numbers (batch, tokens) alone"),
+    "images": (
+        (f"{HERE}:Images", "--input", "1,3,8,8"),
+        "Images cannot be called with tokens alone, integers (batch, tokens)",
+    ),
     "a stack": ((f"{HERE}:Encoder", *TOKENS, "--scan"), "leave --scan out"),
     "a part": ((f"{HERE}:Encoder", *TOKENS, "--submodule", "head"), "leave --submodule out"),
     "without values": ((f"{HERE}:Encoder", *TOKENS, "--meta"), "leave --meta and --prove-at out"),
 }
 OF_TRANSFORMERS: dict[str, tuple[tuple[str, ...], str]] = {
-    "no head": (("transformers:BertModel",), "BertModel does not go on with a text"),
+    "no head": (("transformers:BertModel",), "BertModel does not generate text"),
     "an encoder with a decoder": (("transformers:T5ForConditionalGeneration",), "an encoder with a decoder"),
-    "a recurrence": (("transformers:MambaForCausalLM",), "keeps a state of its own beside keys and values"),
+    "a recurrence": (("transformers:MambaForCausalLM",), "keeps the state of a convolution"),
     "an encoder": (("transformers:BertLMHeadModel",), "BertLMHeadModel is not causal"),
 }
 

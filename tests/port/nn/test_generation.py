@@ -11,7 +11,7 @@ import pytest
 from flax import nnx
 
 from port.errors import UsageError
-from port.nn import decode, generate, generation, prefill
+from port.nn import TokenCache, decode, generate, generation, prefill
 from port.nn.functional import warped
 
 from .generating import VOCABULARY, Model, whole
@@ -19,9 +19,9 @@ from .generating import VOCABULARY, Model, whole
 ROOM = 17
 
 
-@pytest.fixture
-def model(float64: None) -> Model:
-    return Model(ROOM)
+@pytest.fixture(params=[5, pytest.param(None, marks=pytest.mark.sweep)], ids=["ring", "all places"])
+def model(float64: None, request: pytest.FixtureRequest) -> Model:
+    return Model(ROOM, ring=request.param)
 
 
 def text(tokens: int = ROOM, seed: int = 0) -> jax.Array:
@@ -43,18 +43,46 @@ def test_logits_are_those_without_a_cache(model: Model, prompt: int) -> None:
     np.testing.assert_allclose(cached(model, text(), prompt), whole(model, text()), rtol=0, atol=1e-12)
 
 
-def test_several_tokens_at_once(model: Model) -> None:
+@pytest.mark.parametrize("more", [5, *(pytest.param(each, marks=pytest.mark.sweep) for each in (2, 9))])
+def test_several_tokens_at_once(model: Model, more: int) -> None:
     logits, caches = prefill(model, text()[:, :4], ROOM)
-    more, caches = decode(model, caches, text()[:, 4:9], 4)
-    last, _ = decode(model, caches, text()[:, 9:10], 9)
-    found = jnp.concatenate([logits, more, last], axis=1)
-    np.testing.assert_allclose(found, whole(model, text()[:, :10]), rtol=0, atol=1e-12)
+    several, caches = decode(model, caches, text()[:, 4 : 4 + more], 4)
+    last, _ = decode(model, caches, text()[:, 4 + more : 5 + more], 4 + more)
+    found = jnp.concatenate([logits, several, last], axis=1)
+    np.testing.assert_allclose(found, whole(model, text()[:, : 5 + more]), rtol=0, atol=1e-12)
+
+
+def test_a_ring_has_the_places_of_its_window(float64: None) -> None:
+    _, caches = prefill(Model(ROOM, ring=5), text(11), ROOM)
+    assert [each.shape[-2] for each in caches] == [ROOM, ROOM, 5, 5]
+    _, caches = prefill(Model(ROOM, ring=5), text(2), 3)
+    assert [each.shape[-2] for each in caches] == [3, 3, 3, 3]
 
 
 @pytest.mark.parametrize(
     ("options", "late"),
-    [({}, -1), ({"fault": "place"}, 0), ({"window": 4}, 0), ({"window": 6}, 0), ({"fault": "future"}, 0)],
-    ids=["position", "place", "narrower", "wider", "future and unfilled places"],
+    [
+        ({}, -1),
+        ({"fault": "place"}, 0),
+        ({"window": 4}, 0),
+        ({"window": 6}, 0),
+        ({"fault": "future"}, 0),
+        pytest.param({"ring": 5}, -1, marks=pytest.mark.sweep),
+        pytest.param({"ring": 5, "fault": "place"}, 0, marks=pytest.mark.sweep),
+        pytest.param({"ring": 5, "fault": "future"}, 0, marks=pytest.mark.sweep),
+        ({"ring": 4}, 0),
+    ],
+    ids=[
+        "position",
+        "place",
+        "narrower",
+        "wider",
+        "future and unfilled places",
+        "position in a ring",
+        "place in a ring",
+        "unfilled places in a ring",
+        "a ring one place too small",
+    ],
 )
 def test_a_fault_is_seen(model: Model, options: Any, late: int) -> None:
     found = cached(Model(ROOM, **options), text(), 6, late)
@@ -108,6 +136,70 @@ def test_a_text_is_over_behind_its_end(model: Model) -> None:
         assert (row[last:] == VOCABULARY - 1).all()
 
 
+PADDED = np.asarray([[0, 0, 0, 1, 1, 1, 1, 1], [1] * 8, [0] * 7 + [1]])
+
+
+def padded(lengths: tuple[int, ...] = (5, 8, 1)) -> jax.Array:
+    """Prompts with padding on the left that is a token of the vocabulary, and not the same everywhere."""
+    return jax.random.randint(jax.random.key(7), (len(lengths), 8), 0, VOCABULARY)
+
+
+@pytest.mark.sweep
+def test_a_padded_prompt_gives_the_tokens_that_it_gives_alone(model: Model) -> None:
+    found = generate(model, padded(), 9, attention_mask=PADDED, room=ROOM)
+    assert jnp.array_equal(found[:, :8], padded())
+    for row, count in enumerate(PADDED.sum(axis=1)):
+        alone = generate(model, padded()[row : row + 1, 8 - count :], 9, room=ROOM)
+        assert jnp.array_equal(found[row, 8 - count :], alone[0]), row
+
+
+@pytest.mark.sweep
+def test_padding_that_is_read_is_seen(model: Model) -> None:
+    right, ignored = (
+        generate(model, padded(), 9, attention_mask=PADDED, room=ROOM),
+        generate(model, padded(), 9, room=ROOM),
+    )
+    assert jnp.array_equal(right[1], ignored[1])
+    assert not jnp.array_equal(right[0], ignored[0])
+    assert not jnp.array_equal(right[2], ignored[2])
+
+
+@pytest.mark.sweep
+def test_padding_that_a_ring_keeps_is_seen(float64: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model(ROOM, ring=5)
+    right = generate(model, padded(), 9, attention_mask=PADDED, room=ROOM)
+    held = TokenCache.hold
+    monkeypatch.setattr(TokenCache, "hold", lambda self, tokens=None, count=None: held(self, tokens))
+    jax.clear_caches()
+    wrong = generate(model, padded(), 9, attention_mask=PADDED, room=ROOM)
+    jax.clear_caches()
+    assert not jnp.array_equal(right, wrong)
+
+
+@pytest.mark.sweep
+def test_a_padded_text_is_over_after_its_end(model: Model) -> None:
+    free = generate(model, padded(), 9, attention_mask=PADDED, room=ROOM)
+    end = int(free[2, 10])
+    found = generate(model, padded(), 9, attention_mask=PADDED, end=end, pad=VOCABULARY, room=ROOM)
+    after = int(jnp.argmax(free[2, 8:] == end)) + 9
+    assert jnp.array_equal(found[2, :after], free[2, :after])
+    assert (found[2, after:] == VOCABULARY).all()
+
+
+@pytest.mark.parametrize(
+    ("mask", "said"),
+    [
+        (jnp.ones((2, 3), int), r"the shape of the prompts, \[2, 4\]"),
+        (jnp.full((2, 4), 2), "1 for a token and 0 for padding"),
+        (jnp.asarray([[1, 1, 1, 1], [1, 1, 0, 0]]), "prompt 1 has padding after its first token. Pad on the left"),
+        (jnp.asarray([[0, 0, 0, 0], [0, 0, 0, 1]]), "prompt 0 has no token"),
+    ],
+)
+def test_a_mask_of_something_else_is_refused(model: Model, mask: jax.Array, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        generate(model, text(4), 1, attention_mask=mask)
+
+
 def test_it_is_compiled_once(model: Model) -> None:
     generate(model, text(4), 3, room=ROOM)
     loops, prompts = generation._continued._cache_size(), generation._last_of._cache_size()
@@ -120,12 +212,12 @@ def test_it_is_compiled_once(model: Model) -> None:
 @pytest.mark.parametrize(
     ("ids", "steps", "options", "said"),
     [
-        (text(4), ROOM - 3, {}, "room for 17 tokens, but the 4 given and 14 new ones are 18"),
+        (text(4), ROOM - 3, {}, "room for 17 tokens, but 4 and 14 more are 18"),
         (text(4)[0], 1, {}, r"got int32\[4\]"),
         (text(4).astype(float), 1, {}, r"integers \(batch, tokens\)"),
-        (text(0), 1, {}, "one or more"),
+        (text(0), 1, {}, "at least one"),
         (text(4), -1, {}, "0 or more; got -1"),
-        (text(4), 1, {"temperature": 0.5}, "need a key"),
+        (text(4), 1, {"temperature": 0.5}, "sampling needs a key"),
         (text(4), 1, {"key": jax.random.key(0), "temperature": 0.0}, "temperature must be above 0"),
         (text(4), 1, {"key": jax.random.key(0), "top_p": 1.5}, "top_p must be above 0"),
         (text(4), 1, {"key": jax.random.key(0), "top_k": -1}, "top_k must be 0"),

@@ -1,10 +1,12 @@
 """Models of ``transformers`` with caches: what the original says without, the tokens of its own, planted faults.
 
-`python tests/port/translation/hub/test_generation.py` prints the table of what is measured.
+`python tests/port/translation/hub/test_generation.py [MODEL …]` prints the table of what is measured.
 """
 
 from __future__ import annotations
 
+import inspect
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +30,7 @@ from port.translation.translating import translate
 
 pytest.importorskip("transformers", reason="an extra of the tests'")
 
-ROOM, PROMPT, WINDOW = 520, 9, 7
+ROOM, PROMPT, SHORT, WINDOW = 520, 9, 3, 7
 SMALL = {"num_hidden_layers": 2, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 4, "vocab_size": 61}
 SHARED = {**SMALL, "num_key_value_heads": 2, "head_dim": 6}
 ALTERNATING = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": WINDOW}
@@ -93,6 +95,8 @@ def case(name: str) -> Case:
             one.add_(0.3 * torch.randn(one.shape))  # sharper than at the start: a fault is no rounding
     check_causal(module, name)
     example = {"input_ids": torch.randint(0, 61, (2, 11)), "position": torch.tensor(0), "places": torch.arange(24)}
+    if "window_positions" in inspect.signature(module.forward).parameters:
+        example["window_positions"] = torch.arange(13)
     made = translate(module, (), example, check=False)
     original = hub_model(f"transformers:{name}", fields).build()
     original.load_state_dict(module.state_dict())
@@ -103,11 +107,11 @@ def text(rows: int = 2, tokens: int = ROOM) -> np.ndarray:
     return np.random.default_rng(1).integers(0, 61, (rows, tokens))
 
 
-def cached(model: Any, ids: np.ndarray, late: int = 0) -> np.ndarray:
+def cached(model: Any, ids: np.ndarray, late: int = 0, prompt: int = PROMPT) -> np.ndarray:
     """Logits at every position: of a prompt at once, and of each token behind it; at positions that may be wrong."""
-    logits, caches = prefill(model, ids[:, :PROMPT], ROOM)
+    logits, caches = prefill(model, ids[:, :prompt], ROOM)
     found = [np.asarray(logits)]
-    for place in range(PROMPT, ids.shape[1]):
+    for place in range(prompt, ids.shape[1]):
         logits, caches = decode(model, caches, ids[:, place : place + 1], jnp.asarray(place + late))
         found.append(np.asarray(logits))
     return np.concatenate(found, axis=1)
@@ -122,6 +126,7 @@ def difference(ours: np.ndarray, theirs: np.ndarray) -> float:
 def test_logits_at_every_position(name: str, float64: None) -> None:
     one = case(name)
     assert difference(cached(one.model(), text()), one.logits(text())) < 1e-9
+    assert difference(cached(one.model(), text(2, 24), prompt=SHORT), one.logits(text(2, 24))) < 1e-9
 
 
 def tokens_apart(one: Case, prompt: np.ndarray, steps: int) -> tuple[int, float]:
@@ -144,17 +149,56 @@ def test_tokens_are_the_originals_own(name: str, float64: None) -> None:
     assert apart == 0
 
 
+def caches_of(one: Case) -> list[jax.Array]:
+    return prefill(one.model(), text()[:, :PROMPT], ROOM)[1]
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    ("name", "layers"), [("MistralForCausalLM", [WINDOW] * 2), ("Gemma2ForCausalLM", [WINDOW, ROOM])]
+)
+def test_layers_with_a_window_keep_its_tokens_alone(name: str, layers: list[int], float64: None) -> None:
+    # (2 texts, 2 heads of keys and values, places, 6 features), in float64
+    assert sum(each.nbytes for each in caches_of(case(name))) == sum(2 * 2 * 2 * places * 6 * 8 for places in layers)
+
+
+LENGTHS = (9, 4, 14, 1)
+"""Of the prompts of a padded batch: with the window, shorter and longer."""
+
+
+def padded_tokens_apart(one: Case, steps: int, *, is_masked: bool = True) -> int:
+    """Count the tokens of a padded batch that differ from those of the original's own ``generate``."""
+    ids = text(len(LENGTHS), max(LENGTHS))
+    mask = np.stack([np.arange(max(LENGTHS)) >= max(LENGTHS) - count for count in LENGTHS]).astype(int)
+    options = {"max_new_tokens": steps, "do_sample": False, "eos_token_id": [], "pad_token_id": 0}
+    with torch.no_grad(), InDouble():
+        given = {"attention_mask": torch.tensor(mask), "use_cache": False}
+        theirs = one.original.generate(torch.tensor(ids), **given, **options).numpy()
+    ours = generate(one.model(), jnp.asarray(ids), steps, attention_mask=mask if is_masked else None)
+    return int((np.asarray(ours) != theirs).sum())
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", MODELS)
+def test_padded_prompts_give_the_originals_tokens(name: str, float64: None) -> None:
+    assert padded_tokens_apart(case(name), 30) == 0
+    assert padded_tokens_apart(case(name), 30, is_masked=False) > 0  # the mask is read
+
+
 def is_seen(name: str, change: Callable[[str], str], late: int = 0) -> bool:
     one, ids = case(name), text(2, 24)
     source = one.made.source
     assert late or change(source) != source, "nothing was changed"
-    return difference(cached(one.model(change), ids, late), one.logits(ids)) > 1e-4
+    model, expected = one.model(change), one.logits(ids)
+    # A full ring may be rotated: every place is seen. So one prompt is shorter than the window.
+    return any(difference(cached(model, ids, late, prompt), expected) > 1e-4 for prompt in (SHORT, PROMPT))
 
 
 FAULTS: dict[str, Callable[[str], str]] = {
     "place": lambda source: source.replace('states, cache["position"]', 'states, cache["position"] - 1'),
     "narrower window": lambda source: source.replace(f"- {WINDOW}", f"- {WINDOW - 1}"),
     "wider window": lambda source: source.replace(f"- {WINDOW}", f"- {WINDOW + 1}"),
+    "smaller ring": lambda source: source.replace(f"window={WINDOW}", f"window={WINDOW - 1}"),
     "future": lambda source: source.replace("kv_indices <= q_indices", "kv_indices <= q_indices + 1"),
     "unfilled places": lambda source: source.replace("kv_indices <= q_indices", "kv_indices >= 0"),
 }
@@ -170,9 +214,9 @@ def test_a_fault_is_seen(name: str, float64: None) -> None:
 @pytest.mark.parametrize(
     ("target", "fields", "said"),
     [
-        ("BertModel", {}, "does not go on with a text"),
+        ("BertModel", {}, "does not generate text"),
         ("T5ForConditionalGeneration", {}, "an encoder with a decoder"),
-        ("MambaForCausalLM", {}, "keeps a state of its own"),
+        ("MambaForCausalLM", {}, "keeps the state of a convolution"),
     ],
 )
 def test_others_are_refused(target: str, fields: dict[str, Any], said: str) -> None:
@@ -183,23 +227,26 @@ def test_others_are_refused(target: str, fields: dict[str, Any], said: str) -> N
 def test_what_sees_the_future_is_refused() -> None:
     fields = {**SMALL, "is_decoder": False}
     model = with_cache(hub_model("transformers:BertLMHeadModel", fields))
-    with pytest.raises(UsageError, match="BertLMHeadModel is not causal: what it says of token 0 of 19"):
+    with pytest.raises(UsageError, match="BertLMHeadModel is not causal: the logits of token 0 of 19"):
         check_causal(model.build(), model.name)
 
 
 def main() -> None:
     """Print the table."""
     jax.config.update("jax_enable_x64", True)
-    print("| model | logits with caches, 2 × 520 positions | tokens apart of 120 | least lead | faults seen |")
-    print("|---|---|---|---|---|")
-    for name in MODELS:
+    print("| model | logits with caches | tokens apart of 120 | padded, of 120 | least lead | faults seen | KiB |")
+    print("|---|---|---|---|---|---|---|")
+    for name in sys.argv[1:] or MODELS:
         start = time.time()
         one = case(name)
         apart = difference(cached(one.model(), text()), one.logits(text()))
         other, lead = tokens_apart(one, text(2, PROMPT), 60)
         fitting = {fault: change for fault, change in FAULTS.items() if change(one.made.source) != one.made.source}
         seen = [is_seen(name, change) for change in fitting.values()] + [is_seen(name, lambda s: s, late=1)]
-        print(f"| {name} | {apart:.1e} | {other} | {lead:.0e} | {sum(seen)} of {len(seen)} |", flush=True)
+        padded = padded_tokens_apart(one, 30)
+        size = sum(each.nbytes for each in caches_of(one)) / 1024
+        figures = f"{apart:.1e} | {other} | {padded} | {lead:.0e} | {sum(seen)} of {len(seen)} | {size:.1f}"
+        print(f"| {name} | {figures} |", flush=True)
         print(f"{time.time() - start:.0f} s, mixed: {one.made.mixed}", flush=True)
 
 
