@@ -7,7 +7,8 @@ number, Flax's own layers are exact with ``use_fast_variance=False``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -31,6 +32,8 @@ class LayerNorm(nnx.Module):
         dtype: of the result; None takes the input's where that is half precision, and else that of input and
             parameters together. Statistics are computed in float32 at least.
         param_dtype: of scale and bias, both of ``normalized_shape``.
+        scale_metadata: of the scale, from `port.nn.logical_axes`.
+        bias_metadata: of the bias.
         rngs: taken as every nnx layer takes it; nothing is drawn.
 
     Raises:
@@ -46,6 +49,8 @@ class LayerNorm(nnx.Module):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        scale_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_metadata: Mapping[str, Any] = MappingProxyType({}),
         rngs: nnx.Rngs | None = None,
     ) -> None:
         self.normalized_shape = _shape(normalized_shape)
@@ -54,9 +59,9 @@ class LayerNorm(nnx.Module):
         self.scale: Any = nnx.data(None)
         self.bias: Any = nnx.data(None)
         if elementwise_affine:
-            self.scale = nnx.Param(jnp.ones(self.normalized_shape, param_dtype))
+            self.scale = nnx.Param(jnp.ones(self.normalized_shape, param_dtype), **scale_metadata)
         if elementwise_affine and bias:
-            self.bias = nnx.Param(jnp.zeros(self.normalized_shape, param_dtype))
+            self.bias = nnx.Param(jnp.zeros(self.normalized_shape, param_dtype), **bias_metadata)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Normalise ``x`` (…, *normalized_shape)."""
@@ -85,6 +90,7 @@ class RMSNorm(nnx.Module):
         dtype: of the result; None takes the input's where that is half precision, and else that of input and
             parameters together. The mean square is computed in float32 at least.
         param_dtype: of the scale, of ``normalized_shape``.
+        scale_metadata: of the scale, from `port.nn.logical_axes`.
         rngs: taken as every nnx layer takes it; nothing is drawn.
 
     Raises:
@@ -99,6 +105,7 @@ class RMSNorm(nnx.Module):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        scale_metadata: Mapping[str, Any] = MappingProxyType({}),
         rngs: nnx.Rngs | None = None,
     ) -> None:
         self.normalized_shape = _shape(normalized_shape)
@@ -106,7 +113,7 @@ class RMSNorm(nnx.Module):
         self.dtype = dtype
         self.scale: Any = nnx.data(None)
         if elementwise_affine:
-            self.scale = nnx.Param(jnp.ones(self.normalized_shape, param_dtype))
+            self.scale = nnx.Param(jnp.ones(self.normalized_shape, param_dtype), **scale_metadata)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Normalise ``x`` (…, *normalized_shape)."""

@@ -17,6 +17,43 @@ from port.errors import UnknownChoice, UsageError, WeightsMismatch
 
 Layer = TypeVar("Layer", bound=nnx.Module)
 BATCH = "batch"
+
+
+class ByHead(tuple[str, ...]):
+    """The axes of a mesh that divide an axis of attention heads, if each device gets whole heads. See `by_head`.
+
+    Attributes:
+        heads: how many there are.
+    """
+
+    heads: int
+
+    def __new__(cls, axes: str | tuple[str, ...], heads: int) -> ByHead:
+        made = super().__new__(cls, _tuple(axes))
+        made.heads = heads
+        return made
+
+    def __repr__(self) -> str:
+        return f"by_head({(self[0] if len(self) == 1 else tuple(self))!r}, heads={self.heads})"
+
+    def divides(self, mesh: Mesh) -> bool:
+        """Whether the devices along these axes divide the heads; an axis that the mesh has not counts as one."""
+        return self.heads % prod(mesh.shape.get(axis, 1) for axis in self) == 0
+
+
+def by_head(axes: str | tuple[str, ...], *, heads: int) -> ByHead:
+    """Return a rule for an axis of attention heads: divided along ``axes`` of a mesh that divide the number of heads.
+
+    On any other mesh the axis stays whole on every device, and `port.nn.on_mesh` warns: a part of a head is no use to
+    its device, and parts would be sent about.
+
+    Args:
+        axes: one axis of the mesh, or several.
+        heads: the number of heads.
+    """
+    return ByHead(axes, heads)
+
+
 Rules = Mapping[str, str | tuple[str, ...] | None]
 """Logical name → the axis of the mesh that an axis of this name is divided along, or several, or none."""
 MOST_DIVISORS = 12
@@ -35,8 +72,13 @@ def logical_axes(*names: str | None) -> dict[str, Any]:
     return {"out_sharding": names, "eager_sharding": False}
 
 
-def divided(x: jax.Array, *names: str | None) -> jax.Array:
-    """Activations that lie on the mesh as the names of their axes say, under `rules_on`; elsewhere, as they are."""
+def divided(x: Any, *names: str | None) -> Any:
+    """Activations that lie on the mesh as the names of their axes say, under `rules_on`; elsewhere, as they are.
+
+    Of a tuple, as recurrent layers and attention return, the first array is meant: the others are left.
+    """
+    if isinstance(x, tuple):
+        return (divided(x[0], *names), *x[1:])
     rules = _current_rules()
     return x if rules is None else _lying(x, partition_spec(names, rules))
 
@@ -55,10 +97,27 @@ def gathered(layer: Layer) -> Layer | Callable[..., Any]:
         return layer
     called = partial(_called_whole, rules)
     is_traced = any(isinstance(array, jax.core.Tracer) for array in jax.tree.leaves(nnx.state(layer)))
-    return partial(nnx.remat(called) if is_traced else called, layer)
+    if not is_traced:
+        return partial(called, layer)
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        leaves, tree = jax.tree.flatten((arguments, options), is_leaf=lambda leaf: leaf is None)
+        places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+
+        # Flags and sizes are no arrays, and would be traced as if they were.
+        def on_arrays(layer: Any, arrays: list[Any]) -> Any:
+            filled = [*leaves]
+            for place, array in zip(places, arrays, strict=True):
+                filled[place] = array
+            arguments, options = jax.tree.unflatten(tree, filled)
+            return called(layer, *arguments, **options)
+
+        return nnx.remat(on_arrays)(layer, [leaves[place] for place in places])
+
+    return call
 
 
-def _called_whole(rules: Mapping[str, tuple[str, ...]], layer: Any, *arguments: Any) -> Any:
+def _called_whole(rules: Mapping[str, tuple[str, ...]], layer: Any, *arguments: Any, **options: Any) -> Any:
     others = {name: tuple(axis for axis in axes if axis not in rules.get(BATCH, ())) for name, axes in rules.items()}
     graph, state = nnx.split(layer)
     made, placed = [], []
@@ -73,7 +132,7 @@ def _called_whole(rules: Mapping[str, tuple[str, ...]], layer: Any, *arguments: 
             own, variable = variable, variable.replace(whole)
             placed.append((own, variable, whole))
         made.append((path, variable))
-    given = nnx.merge(graph, nnx.from_flat_state(made))(*arguments)
+    given = nnx.merge(graph, nnx.from_flat_state(made))(*arguments, **options)
     for own, variable, whole in placed:
         if variable.get_value() is not whole:  # the call has changed it, as a table's rows are renormalised
             own.set_value(variable.get_value())
@@ -114,7 +173,7 @@ def chosen_rules(own: Rules, given: Rules | None, mesh: Mesh) -> dict[str, tuple
 
     Raises:
         UnknownChoice: a rule for a name that no axis of the model has; one that names an axis that the mesh has not.
-        UsageError: an axis of the mesh that no rule names.
+        UsageError: an axis of the mesh that no rule names; a given rule that would divide within a head.
     """
     for name, axes in (given or {}).items():
         if name not in own:
@@ -122,6 +181,13 @@ def chosen_rules(own: Rules, given: Rules | None, mesh: Mesh) -> dict[str, tuple
         for axis in _tuple(axes):
             if axis not in mesh.shape and axis not in _tuple(own[name]):
                 raise UnknownChoice(f"axis of the mesh for {name}", axis, mesh.shape)
+        heads = _heads_of(own[name], axes)
+        if heads is not None and not heads.divides(mesh):
+            raise UsageError(
+                f"the rule {name!r}: {axes!r} divides within a head: {_devices_along(heads, mesh)} do not divide "
+                f"{heads.heads} heads. Leave them whole, rules={{{name!r}: None}}, or choose a mesh whose axis divides "
+                f"{heads.heads}"
+            )
     rules = {name: _tuple(axes) for name, axes in {**own, **(given or {})}.items()}
     known = dict.fromkeys(axis for axes in rules.values() for axis in axes)
     if idle := [axis for axis in mesh.shape if axis not in known]:
@@ -130,7 +196,28 @@ def chosen_rules(own: Rules, given: Rules | None, mesh: Mesh) -> dict[str, tuple
             f"{', '.join(known) or 'no axis'}. Name the mesh's axes so, or give a rule: "
             f"rules={{{next(iter(own), 'embed')!r}: {idle[0]!r}}}"
         )
-    return {name: tuple(axis for axis in axes if axis in mesh.shape) for name, axes in rules.items()}
+    whole = {name for name in heads_left_whole(own, mesh) if name not in (given or {})}
+    return {
+        name: tuple(axis for axis in axes if axis in mesh.shape and name not in whole) for name, axes in rules.items()
+    }
+
+
+def heads_left_whole(own: Rules, mesh: Mesh) -> dict[str, str]:
+    """Return the logical axes of heads that the mesh does not divide by whole heads, each with the reason."""
+    return {
+        name: f"{_devices_along(axes, mesh)} do not divide {axes.heads} heads"
+        for name, axes in own.items()
+        if isinstance(axes, ByHead) and not axes.divides(mesh)
+    }
+
+
+def _heads_of(own: Any, axes: Any) -> ByHead | None:
+    """A person's rule for an axis of heads, with their number."""
+    return ByHead(_tuple(axes), own.heads) if isinstance(own, ByHead) else None
+
+
+def _devices_along(axes: Iterable[str], mesh: Mesh) -> str:
+    return " and ".join(f"{mesh.shape[axis]} devices along {axis}" for axis in axes if axis in mesh.shape)
 
 
 def partition_spec(names: Iterable[str | None], rules: Mapping[str, tuple[str, ...]]) -> PartitionSpec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -14,7 +15,7 @@ from jax.sharding import Mesh
 
 from port.errors import WeightsMismatch
 from port.nn.buffer import Buffer
-from port.nn.logical_axes import Rules, chosen_rules, shardings_by_rules
+from port.nn.logical_axes import Rules, chosen_rules, heads_left_whole, names_of, shardings_by_rules
 from port.nn.per_layer import PerLayer
 from port.nn.unknown_start import filled_later
 
@@ -46,6 +47,8 @@ def on_mesh(
     Raises:
         UnknownChoice, UsageError: rules, or a mesh, with a name that is not known.
         WeightsMismatch: a tensor that the mesh does not divide; one that is given in another shape.
+
+    Warns where attention heads stay whole, as the mesh does not divide their number (`port.nn.by_head`).
     """
     found = {} if parts is None else parts
     with filled_later() if found else nullcontext():
@@ -53,6 +56,15 @@ def on_mesh(
     variables = {".".join(map(str, path)): (path, variable) for path, variable in nnx.to_flat_state(state)}
     chosen = chosen_rules(rules, given, mesh)
     shardings = shardings_by_rules({path: variable for path, (_, variable) in variables.items()}, mesh, chosen)
+    for name, reason in heads_left_whole(rules, mesh).items():
+        paths = [path for path, (_, variable) in variables.items() if name in names_of(variable)]
+        if paths and name not in (given or {}):
+            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+            warnings.warn(
+                f"{name} stays whole on every device: {reason} ({paths[0]}{more}). "
+                f"rules={{{name!r}: None}} asks for this, without a warning",
+                stacklevel=2,
+            )
     own = [
         path for path, (_, variable) in variables.items() if path in found and not isinstance(variable, nnx.RngState)
     ]

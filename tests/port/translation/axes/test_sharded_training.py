@@ -88,6 +88,18 @@ def test_one_key_for_all_queries_and_convolutions_too(net: str, mesh: Any) -> No
     assert {each.split()[0] for each in run["collectives"]} == {"all-gather", "all-reduce"}
 
 
+@pytest.mark.parametrize("mesh", [{"tensor": 4}, {"fsdp": 2, "tensor": 4}])
+def test_heads_of_keys_that_the_devices_do_not_divide_stay_whole(mesh: Any) -> None:
+    told = ran("FewKeys", "--mesh", json.dumps(mesh))
+    run = told["meshes"]["one"]
+    assert np.abs(np.asarray(run["losses"]) - told["one"]["losses"]).max() <= 1e-9
+    assert run["unmeant"] == []
+    (warning,) = run["warnings"]
+    assert warning.startswith("kv stays whole on every device: 4 devices along tensor do not divide 2 heads (layers.")
+    asked = ran("FewKeys", "--mesh", json.dumps(mesh), "--rules", '{"kv": null}')["meshes"]["one"]
+    assert (asked["warnings"], asked["bytes"]) == ([], run["bytes"])
+
+
 @pytest.mark.parametrize(
     ("net", "mesh", "wrong", "said"),
     [
@@ -97,8 +109,10 @@ def test_one_key_for_all_queries_and_convolutions_too(net: str, mesh: Any) -> No
         ("LLaMA", {"fsdp": 4}, ("--rules", '{"batch": null}'), "activations"),
         # A projection that tensor parallelism leaves whole has parts computed all the same.
         ("GPT", {"fsdp": 2, "tensor": 4}, ("--loose",), "nothing that is meant sends parts about"),
+        # Each device has half of a head of keys.
+        ("FewKeys", {"tensor": 4}, ("--within-heads",), "along tensor of"),
     ],
-    ids=["embed along tensor", "no batch", "not gathered"],
+    ids=["embed along tensor", "no batch", "not gathered", "within heads"],
 )
 def test_what_is_wrong_is_found_by_the_collectives(net: str, mesh: Any, wrong: tuple[str, ...], said: str) -> None:
     told = ran(net, "--mesh", json.dumps(mesh), *wrong)
