@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import prod
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import flax.core.spmd
@@ -24,34 +25,38 @@ class ByHead(tuple[str, ...]):
 
     Attributes:
         heads: how many there are.
+        or_whole: whether each device holds all of them where the mesh does not divide their number.
     """
 
     heads: int
+    or_whole: bool
 
-    def __new__(cls, axes: str | tuple[str, ...], heads: int) -> ByHead:
+    def __new__(cls, axes: str | tuple[str, ...], heads: int, or_whole: bool = False) -> ByHead:
         made = super().__new__(cls, _tuple(axes))
-        made.heads = heads
+        made.heads, made.or_whole = heads, or_whole
         return made
 
     def __repr__(self) -> str:
-        return f"by_head({(self[0] if len(self) == 1 else tuple(self))!r}, heads={self.heads})"
+        axes = self[0] if len(self) == 1 else tuple(self)
+        return f"by_head({axes!r}, heads={self.heads}{', or_whole=True' if self.or_whole else ''})"
 
     def divides(self, mesh: Mesh) -> bool:
-        """Whether the devices along these axes divide the heads; an axis that the mesh has not counts as one."""
+        """Whether the devices along these axes divide the heads; an axis that the mesh does not have counts as one."""
         return self.heads % prod(mesh.shape.get(axis, 1) for axis in self) == 0
 
 
-def by_head(axes: str | tuple[str, ...], *, heads: int) -> ByHead:
+def by_head(axes: str | tuple[str, ...], *, heads: int, or_whole: bool = False) -> ByHead:
     """Return a rule for an axis of attention heads: divided along ``axes`` of a mesh that divide the number of heads.
 
-    On any other mesh the axis stays whole on every device, and `port.nn.on_mesh` warns: a part of a head is no use to
-    its device, and parts would be sent about.
+    A mesh that does not is refused: devices with a part of a head would have to send it about. With ``or_whole`` each
+    device then holds all heads, and `port.nn.on_mesh` warns.
 
     Args:
         axes: one axis of the mesh, or several.
         heads: the number of heads.
+        or_whole: for keys and values that serve several heads of queries each, and are fewer.
     """
-    return ByHead(axes, heads)
+    return ByHead(axes, heads, or_whole)
 
 
 Rules = Mapping[str, str | tuple[str, ...] | None]
@@ -162,7 +167,9 @@ def names_of(variable: Any) -> tuple[str | None, ...]:
     return tuple(variable.get_metadata("out_sharding", ()) or ()) if isinstance(variable, nnx.Variable) else ()
 
 
-def chosen_rules(own: Rules, given: Rules | None, mesh: Mesh) -> dict[str, tuple[str, ...]]:
+def chosen_rules(
+    own: Rules, given: Rules | None, mesh: Mesh, parameters: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> dict[str, tuple[str, ...]]:
     """Logical name → the mesh's axes along which an axis of this name is divided: of the model's rules those that the
     mesh has.
 
@@ -170,10 +177,11 @@ def chosen_rules(own: Rules, given: Rules | None, mesh: Mesh) -> dict[str, tuple
         own: the model's; they name more axes than a mesh need have.
         given: a person's, which go before these.
         mesh: the devices.
+        parameters: logical name → the paths of the parameters with such an axis, for messages.
 
     Raises:
         UnknownChoice: a rule for a name that no axis of the model has; one that names an axis that the mesh has not.
-        UsageError: an axis of the mesh that no rule names; a given rule that would divide within a head.
+        UsageError: an axis of the mesh that no rule names; a rule that divides within a head.
     """
     for name, axes in (given or {}).items():
         if name not in own:
@@ -181,13 +189,6 @@ def chosen_rules(own: Rules, given: Rules | None, mesh: Mesh) -> dict[str, tuple
         for axis in _tuple(axes):
             if axis not in mesh.shape and axis not in _tuple(own[name]):
                 raise UnknownChoice(f"axis of the mesh for {name}", axis, mesh.shape)
-        heads = _heads_of(own[name], axes)
-        if heads is not None and not heads.divides(mesh):
-            raise UsageError(
-                f"the rule {name!r}: {axes!r} divides within a head: {_devices_along(heads, mesh)} do not divide "
-                f"{heads.heads} heads. Leave them whole, rules={{{name!r}: None}}, or choose a mesh whose axis divides "
-                f"{heads.heads}"
-            )
     rules = {name: _tuple(axes) for name, axes in {**own, **(given or {})}.items()}
     known = dict.fromkeys(axis for axes in rules.values() for axis in axes)
     if idle := [axis for axis in mesh.shape if axis not in known]:
@@ -196,24 +197,40 @@ def chosen_rules(own: Rules, given: Rules | None, mesh: Mesh) -> dict[str, tuple
             f"{', '.join(known) or 'no axis'}. Name the mesh's axes so, or give a rule: "
             f"rules={{{next(iter(own), 'embed')!r}: {idle[0]!r}}}"
         )
-    whole = {name for name in heads_left_whole(own, mesh) if name not in (given or {})}
+    whole = heads_left_whole(own, given, mesh)
+    for name, axes in own.items():
+        heads = ByHead(rules[name], axes.heads) if isinstance(axes, ByHead) else None
+        if heads is not None and name not in whole and not heads.divides(mesh):
+            raise UsageError(
+                f"{name}{_listed(parameters.get(name, ()))}: {_devices_along(heads, mesh)} do not divide "
+                f"{heads.heads} heads. Choose a mesh whose axis does, or leave the heads whole on every device: "
+                f"rules={{{name!r}: None}}"
+            )
     return {
-        name: tuple(axis for axis in axes if axis in mesh.shape and name not in whole) for name, axes in rules.items()
+        name: () if name in whole else tuple(axis for axis in axes if axis in mesh.shape)
+        for name, axes in rules.items()
     }
 
 
-def heads_left_whole(own: Rules, mesh: Mesh) -> dict[str, str]:
-    """Return the logical axes of heads that the mesh does not divide by whole heads, each with the reason."""
+def heads_left_whole(
+    own: Rules, given: Rules | None, mesh: Mesh, parameters: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> dict[str, str]:
+    """Logical axes of heads that every device holds whole, as the mesh does not divide their number → a sentence.
+
+    Args: those of `chosen_rules`.
+    """
     return {
-        name: f"{_devices_along(axes, mesh)} do not divide {axes.heads} heads"
+        name: f"{name} stays whole on every device{_listed(parameters.get(name, ()))}: {_devices_along(axes, mesh)} do "
+        f"not divide {axes.heads} heads. rules={{{name!r}: None}} asks for this, without a warning"
         for name, axes in own.items()
-        if isinstance(axes, ByHead) and not axes.divides(mesh)
+        if isinstance(axes, ByHead) and axes.or_whole and name not in (given or {}) and not axes.divides(mesh)
     }
 
 
-def _heads_of(own: Any, axes: Any) -> ByHead | None:
-    """A person's rule for an axis of heads, with their number."""
-    return ByHead(_tuple(axes), own.heads) if isinstance(own, ByHead) else None
+def _listed(paths: Sequence[str]) -> str:
+    if not paths:
+        return ""
+    return f" ({paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''})"
 
 
 def _devices_along(axes: Iterable[str], mesh: Mesh) -> str:

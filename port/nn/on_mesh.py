@@ -54,17 +54,14 @@ def on_mesh(
     with filled_later() if found else nullcontext():
         graph, state = nnx.split(nnx.eval_shape(construct))
     variables = {".".join(map(str, path)): (path, variable) for path, variable in nnx.to_flat_state(state)}
-    chosen = chosen_rules(rules, given, mesh)
+    named: dict[str, list[str]] = {}
+    for path, (_, variable) in variables.items():
+        for name in filter(None, names_of(variable)):
+            named.setdefault(name, []).append(path)
+    chosen = chosen_rules(rules, given, mesh, named)
+    for sentence in heads_left_whole(rules, given, mesh, named).values():
+        warnings.warn(sentence, stacklevel=2)
     shardings = shardings_by_rules({path: variable for path, (_, variable) in variables.items()}, mesh, chosen)
-    for name, reason in heads_left_whole(rules, mesh).items():
-        paths = [path for path, (_, variable) in variables.items() if name in names_of(variable)]
-        if paths and name not in (given or {}):
-            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-            warnings.warn(
-                f"{name} stays whole on every device: {reason} ({paths[0]}{more}). "
-                f"rules={{{name!r}: None}} asks for this, without a warning",
-                stacklevel=2,
-            )
     own = [
         path for path, (_, variable) in variables.items() if path in found and not isinstance(variable, nnx.RngState)
     ]

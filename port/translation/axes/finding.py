@@ -12,7 +12,7 @@ from port.parity.sides.precision import cpu_precision
 from port.translation.artifact.written_module import WrittenModule
 from port.translation.axes.classes import AxisClasses
 from port.translation.axes.following import CallResult, FollowedArray, Following
-from port.translation.axes.names import BATCH, EMBED, HEADS, HIDDEN, QKV, head_counts, names_of
+from port.translation.axes.names import BATCH, EMBED, HEADS, HIDDEN, KV, QKV, head_counts, names_of
 from port.translation.codegen.axis_sites import calls_of, sites_of
 from port.translation.codegen.marked_source import SITE, marked
 from port.translation.frontend.example_inputs import Given
@@ -80,7 +80,7 @@ def _rules(names: set[str | None], heads: Mapping[str, int]) -> Rules:
     whole = {HEADS} if QKV in used else set()
     rules: dict[str, Any] = {name: None if name in whole else along for name, along in RULES.items() if name in used}
     return {
-        name: by_head(along, heads=heads[name]) if along is not None and name in heads else along
+        name: by_head(along, heads=heads[name], or_whole=name == KV) if along is not None and name in heads else along
         for name, along in rules.items()
     }
 
@@ -103,11 +103,13 @@ class _Call:
         """Return how the source calls the layer.
 
         Its weights are gathered if only mesh axes that divide the batch divide them. With others each device has its
-        own part to compute, and the compiler gathers no more than that.
+        own part to compute, and the compiler gathers no more than that. Keys and values may be the one or the other,
+        as the mesh divides their heads or not.
         """
         batch = _axes_of(BATCH, rules)
         axes = {axis for name in self.by for axis in _axes_of(name, rules)}
-        return CalledLayer(self.gives, is_gathered=self.is_lookup or (bool(axes) and axes <= batch))
+        is_gathered = self.is_lookup or KV in self.by or (bool(axes) and axes <= batch)
+        return CalledLayer(self.gives, is_gathered)
 
 
 def _axes_of(name: str | None, rules: Rules) -> set[str]:
@@ -119,7 +121,7 @@ def _call(results: Sequence[CallResult], names: Callable[[Sequence[int]], Names]
     shapes = [each.axes for each in results if each.axes is not None]
     is_one_rank = len(shapes) == len(results) and len({*map(len, shapes)}) == 1
     along = _agreed([names(axes) for axes in shapes]) if is_one_rank else ()
-    is_stream = bool(along) and along[-1] in (EMBED, HIDDEN, QKV) and BATCH in along
+    is_stream = bool(along) and along[-1] in (EMBED, HIDDEN, KV, QKV) and BATCH in along
     by = frozenset(name for each in results for name in names(each.by))
     return _Call(along if is_stream else (), by, is_lookup=all(each.is_lookup for each in results))
 

@@ -63,14 +63,18 @@ def test_names_that_are_not_known_are_refused() -> None:
 
 
 def test_heads_are_divided_whole_or_not_at_all() -> None:
-    own = {"heads": by_head("tensor", heads=8), "kv": by_head(("fsdp", "tensor"), heads=2)}
-    rules = {**own, "batch": "fsdp"}
-    assert repr(own) == "{'heads': by_head('tensor', heads=8), 'kv': by_head(('fsdp', 'tensor'), heads=2)}"
-    assert chosen_rules(own, None, mesh(fsdp=1, tensor=2)) == {"heads": ("tensor",), "kv": ("fsdp", "tensor")}
-    assert chosen_rules(own, None, mesh(fsdp=2, tensor=2)) == {"heads": ("tensor",), "kv": ()}
-    assert chosen_rules(rules, {"kv": "tensor"}, mesh(fsdp=2, tensor=2))["kv"] == ("tensor",)
-    with pytest.raises(UsageError, match=r"within a head: 4 devices along tensor do not divide 2 heads.*'kv': None"):
-        chosen_rules(rules, {"kv": "tensor"}, mesh(fsdp=1, tensor=4))
+    kv = by_head(("fsdp", "tensor"), heads=2, or_whole=True)
+    own = {"heads": by_head("tensor", heads=8), "kv": kv, "batch": "fsdp"}
+    assert repr(own["heads"]) == "by_head('tensor', heads=8)"
+    assert repr(kv) == "by_head(('fsdp', 'tensor'), heads=2, or_whole=True)"
+    assert chosen_rules(own, None, mesh(fsdp=1, tensor=2))["kv"] == ("fsdp", "tensor")
+    assert chosen_rules(own, None, mesh(fsdp=2, tensor=2)) == {"heads": ("tensor",), "kv": (), "batch": ("fsdp",)}
+    assert chosen_rules(own, {"kv": "tensor"}, mesh(fsdp=2, tensor=2))["kv"] == ("tensor",)
+    with pytest.raises(UsageError, match=r"^kv: 4 devices along tensor do not divide 2 heads.*rules={'kv': None}"):
+        chosen_rules(own, {"kv": "tensor"}, mesh(fsdp=1, tensor=4))
+    with pytest.raises(UsageError, match=r"^heads \(q and 1 more\): 16 devices along tensor do not divide 8 heads"):
+        chosen_rules(own, None, mesh(tensor=16), {"heads": ["q", "o"]})
+    assert chosen_rules(own, {"heads": None}, mesh(fsdp=1, tensor=16))["heads"] == ()
 
 
 def test_a_warning_names_the_heads_that_stay_whole() -> None:
@@ -78,8 +82,9 @@ def test_a_warning_names_the_heads_that_stay_whole() -> None:
         return nnx.Linear(4, 6, kernel_metadata=logical_axes("embed", "kv"), rngs=nnx.Rngs(0))
 
     real = jax.make_mesh((2,), ("tensor",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:2])
-    rules = {"embed": None, "mlp": "tensor", "kv": by_head("tensor", heads=3)}
-    with pytest.warns(UserWarning, match=r"^kv stays whole on every device: 2 devices along tensor do not divide 3 h"):
+    rules = {"embed": None, "mlp": "tensor", "kv": by_head("tensor", heads=3, or_whole=True)}
+    said = r"^kv stays whole on every device \(kernel\): 2 devices along tensor do not divide 3 heads"
+    with pytest.warns(UserWarning, match=said):
         placed = on_mesh(made, real, rules)
     assert placed.kernel.get_value().sharding.is_fully_replicated
     assert on_mesh(made, real, rules, given={"kv": None}).kernel.get_value().sharding.is_fully_replicated
