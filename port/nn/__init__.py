@@ -17,7 +17,7 @@ from port.nn.initializers import mapped, patched, redrawn, torch_bias, torch_ker
 from port.nn.instance_norm import InstanceNorm
 from port.nn.layer_norm import LayerNorm, RMSNorm
 from port.nn.linear_cross_entropy import LinearCrossEntropyLoss
-from port.nn.logical_axes import divided, gathered, logical_axes, rules_on
+from port.nn.logical_axes import by_head, divided, gathered, logical_axes, rules_on
 from port.nn.lora import LoRA
 from port.nn.named_children import named_children
 from port.nn.norm import BatchNorm
@@ -84,6 +84,7 @@ __all__ = [
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "WeightNorm",
+    "by_head",
     "cached",
     "decode",
     "divided",

@@ -9,6 +9,8 @@ dropout rate it calls jax.nn.dot_product_attention, whose softmax is float32 eve
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -45,7 +47,16 @@ class MultiheadAttention(nnx.Module):
         batch_first: batched sequences are (N, L, features), not (L, N, features).
         dtype: of the computation; None promotes the dtypes of inputs and parameters.
         param_dtype: of the parameters.
-        rngs: for the parameters, and for the dropout if there is one.
+        in_proj_weight_metadata: of in_proj_weight, from `port.nn.logical_axes`; and so on for each parameter.
+        q_proj_weight_metadata: of q_proj_weight.
+        k_proj_weight_metadata: of k_proj_weight.
+        v_proj_weight_metadata: of v_proj_weight.
+        in_proj_bias_metadata: of in_proj_bias.
+        bias_k_metadata: of bias_k.
+        bias_v_metadata: of bias_v.
+        out_proj_kernel_metadata: of out_proj's kernel.
+        out_proj_bias_metadata: of out_proj's bias.
+        rngs: draws the parameters, and the dropout where there is one.
 
     Raises:
         UsageError: embed_dim is not a multiple of num_heads, or dropout is not a probability.
@@ -65,6 +76,15 @@ class MultiheadAttention(nnx.Module):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        in_proj_weight_metadata: Mapping[str, Any] = MappingProxyType({}),
+        q_proj_weight_metadata: Mapping[str, Any] = MappingProxyType({}),
+        k_proj_weight_metadata: Mapping[str, Any] = MappingProxyType({}),
+        v_proj_weight_metadata: Mapping[str, Any] = MappingProxyType({}),
+        in_proj_bias_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_k_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_v_metadata: Mapping[str, Any] = MappingProxyType({}),
+        out_proj_kernel_metadata: Mapping[str, Any] = MappingProxyType({}),
+        out_proj_bias_metadata: Mapping[str, Any] = MappingProxyType({}),
         rngs: nnx.Rngs,
     ) -> None:
         if min(embed_dim, num_heads) < 1 or embed_dim % num_heads:
@@ -82,20 +102,29 @@ class MultiheadAttention(nnx.Module):
 
         xavier = jax.nn.initializers.glorot_uniform()
 
-        def weight(rows: int, columns: int) -> nnx.Param[jax.Array]:
-            return nnx.Param(xavier(rngs.params(), (rows, columns), param_dtype))
+        def weight(rows: int, columns: int, metadata: Mapping[str, Any]) -> nnx.Param[jax.Array]:
+            return nnx.Param(xavier(rngs.params(), (rows, columns), param_dtype), **metadata)
 
-        def extra() -> nnx.Param[jax.Array]:
-            return nnx.Param(jax.random.normal(rngs.params(), (1, 1, embed_dim), param_dtype) / math.sqrt(embed_dim))
+        def extra(metadata: Mapping[str, Any]) -> nnx.Param[jax.Array]:
+            drawn = jax.random.normal(rngs.params(), (1, 1, embed_dim), param_dtype)
+            return nnx.Param(drawn / math.sqrt(embed_dim), **metadata)
 
         packed = self.kdim == self.vdim == embed_dim
-        self.in_proj_weight: Any = weight(3 * embed_dim, embed_dim) if packed else nnx.data(None)
-        self.q_proj_weight: Any = nnx.data(None) if packed else weight(embed_dim, embed_dim)
-        self.k_proj_weight: Any = nnx.data(None) if packed else weight(embed_dim, self.kdim)
-        self.v_proj_weight: Any = nnx.data(None) if packed else weight(embed_dim, self.vdim)
-        self.in_proj_bias: Any = nnx.Param(jnp.zeros(3 * embed_dim, param_dtype)) if bias else nnx.data(None)
-        self.bias_k: Any = extra() if add_bias_kv else nnx.data(None)
-        self.bias_v: Any = extra() if add_bias_kv else nnx.data(None)
+        self.in_proj_weight: Any = nnx.data(None)
+        self.q_proj_weight: Any = nnx.data(None)
+        self.k_proj_weight: Any = nnx.data(None)
+        self.v_proj_weight: Any = nnx.data(None)
+        if packed:
+            self.in_proj_weight = weight(3 * embed_dim, embed_dim, in_proj_weight_metadata)
+        else:
+            self.q_proj_weight = weight(embed_dim, embed_dim, q_proj_weight_metadata)
+            self.k_proj_weight = weight(embed_dim, self.kdim, k_proj_weight_metadata)
+            self.v_proj_weight = weight(embed_dim, self.vdim, v_proj_weight_metadata)
+        self.in_proj_bias: Any = nnx.data(None)
+        if bias:
+            self.in_proj_bias = nnx.Param(jnp.zeros(3 * embed_dim, param_dtype), **in_proj_bias_metadata)
+        self.bias_k: Any = extra(bias_k_metadata) if add_bias_kv else nnx.data(None)
+        self.bias_v: Any = extra(bias_v_metadata) if add_bias_kv else nnx.data(None)
         self.out_proj = nnx.Linear(
             embed_dim,
             embed_dim,
@@ -103,6 +132,8 @@ class MultiheadAttention(nnx.Module):
             kernel_init=torch_kernel(),
             dtype=dtype,
             param_dtype=param_dtype,
+            kernel_metadata=out_proj_kernel_metadata,
+            bias_metadata=out_proj_bias_metadata,
             rngs=rngs,
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -23,6 +25,8 @@ class Bilinear(nnx.Module):
         bias: learn a shift per output feature.
         dtype: of the computation; None promotes the dtypes of inputs and parameters.
         param_dtype: of kernel (in1, in2, out) and bias.
+        kernel_metadata: of the kernel, from `port.nn.logical_axes`.
+        bias_metadata: of the bias.
         rngs: for the initial values.
     """
 
@@ -35,13 +39,18 @@ class Bilinear(nnx.Module):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        kernel_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_metadata: Mapping[str, Any] = MappingProxyType({}),
         rngs: nnx.Rngs,
     ) -> None:
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         self.dtype = dtype
         draw = torch_bias(in1_features)
-        self.kernel = nnx.Param(draw(rngs.params(), (in1_features, in2_features, out_features), param_dtype))
-        self.bias: Any = nnx.Param(draw(rngs.params(), (out_features,), param_dtype)) if bias else nnx.data(None)
+        shape = (in1_features, in2_features, out_features)
+        self.kernel = nnx.Param(draw(rngs.params(), shape, param_dtype), **kernel_metadata)
+        self.bias: Any = nnx.data(None)
+        if bias:
+            self.bias = nnx.Param(draw(rngs.params(), (out_features,), param_dtype), **bias_metadata)
 
     def __call__(self, x1: jax.Array, x2: jax.Array) -> jax.Array:
         """Apply the layer to inputs that have the same axes before the last."""

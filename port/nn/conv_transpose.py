@@ -6,8 +6,9 @@ flax.nnx.ConvTranspose has neither. Without them, Flax's own layer with an expli
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -38,6 +39,8 @@ class ConvTranspose(nnx.Module):
         dilation: steps between the elements of a window.
         dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of kernel (*window, out / groups, in) and bias.
+        kernel_metadata: of the kernel, from `port.nn.logical_axes`.
+        bias_metadata: of the bias.
         rngs: for the initial values.
 
     Raises:
@@ -58,6 +61,8 @@ class ConvTranspose(nnx.Module):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        kernel_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_metadata: Mapping[str, Any] = MappingProxyType({}),
         rngs: nnx.Rngs,
     ) -> None:
         check_groups(in_channels, out_channels, groups)
@@ -68,12 +73,12 @@ class ConvTranspose(nnx.Module):
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.dtype = dtype
         shape = (*self.kernel_size, out_channels // groups, in_channels)
-        self.kernel = nnx.Param(torch_kernel()(rngs.params(), shape, param_dtype))
+        self.kernel = nnx.Param(torch_kernel()(rngs.params(), shape, param_dtype), **kernel_metadata)
         self.bias: Any = nnx.data(None)
         if bias:
             # torch takes the fan-in from the weight's axis 1, which here holds the outputs of one input.
             fan_in = out_channels // groups * prod(self.kernel_size)
-            self.bias = nnx.Param(torch_bias(fan_in)(rngs.params(), (out_channels,), param_dtype))
+            self.bias = nnx.Param(torch_bias(fan_in)(rngs.params(), (out_channels,), param_dtype), **bias_metadata)
 
     def __call__(self, x: jax.Array, output_size: Sequence[int] | None = None) -> jax.Array:
         """Convolve ``x`` (…, *spatial, in_channels), with any number of batch axes, including none.

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax.extend.core import ClosedJaxpr, Literal
 
-CALLS = {
+_CALLS = {
     "jit": "jaxpr",
     "pjit": "jaxpr",
     "closed_call": "call_jaxpr",
@@ -23,7 +23,7 @@ CALLS = {
     "remat": "jaxpr",
     "remat2": "jaxpr",
 }
-"""Primitives that call a jaxpr → the parameter that holds it."""
+"""The primitives that call a jaxpr, and the parameter that holds it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +86,18 @@ class Traced:
         return None
 
 
+def called_jaxpr(equation: Any) -> ClosedJaxpr | None:
+    """Return the jaxpr that an equation calls: of a jitted function, of one with its own gradient, of a remat.
+
+    A loop or a condition is no call: None, as for any other primitive.
+    """
+    holder = _CALLS.get(equation.primitive.name)
+    if holder is None:
+        return None
+    inner = equation.params[holder]
+    return inner if isinstance(inner, ClosedJaxpr) else ClosedJaxpr(inner, ())
+
+
 def traced(model: nnx.Module, batch: int, length: int) -> Traced:
     """Trace a model on token ids of shape (batch, length)."""
 
@@ -112,10 +124,8 @@ def _inlined(closed: ClosedJaxpr, inputs: Sequence[Any], equations: list[Equatio
         return atom if isinstance(atom, Literal) else known[atom]
 
     for equation in closed.jaxpr.eqns:
-        given, name = [of(atom) for atom in equation.invars], equation.primitive.name
-        if name in CALLS:
-            inner = equation.params[CALLS[name]]
-            inner = inner if hasattr(inner, "consts") else ClosedJaxpr(inner, ())
+        given = [of(atom) for atom in equation.invars]
+        if (inner := called_jaxpr(equation)) is not None:
             results = _inlined(inner, given, equations, constants)
         else:
             results = [Variable(variable.aval) for variable in equation.outvars]

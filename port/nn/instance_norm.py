@@ -6,7 +6,9 @@ the batch, so that an unbatched input is silently normalised over other axes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -36,7 +38,9 @@ class InstanceNorm(nnx.Module):
         dtype: of the result; None keeps a half-precision input's dtype, as torch does, and otherwise promotes the
             dtypes of input and parameters. Statistics are computed in float32 at least.
         param_dtype: of scale, bias and running statistics.
-        rngs: accepted as by every nnx layer; nothing is drawn.
+        scale_metadata: of the scale, from `port.nn.logical_axes`.
+        bias_metadata: of the bias.
+        rngs: taken as every nnx layer takes it; nothing is drawn.
 
     Raises:
         UsageError: at the call, a wrong number of channels, or statistics of a single value (an error in torch too).
@@ -55,11 +59,13 @@ class InstanceNorm(nnx.Module):
         use_running_average: bool = False,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        scale_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_metadata: Mapping[str, Any] = MappingProxyType({}),
         rngs: nnx.Rngs | None = None,
     ) -> None:
         shape = (num_features,)
-        self.scale = nnx.Param(jnp.ones(shape, param_dtype)) if affine else nnx.data(None)
-        self.bias = nnx.Param(jnp.zeros(shape, param_dtype)) if affine and bias else nnx.data(None)
+        self.scale = nnx.Param(jnp.ones(shape, param_dtype), **scale_metadata) if affine else nnx.data(None)
+        self.bias = nnx.Param(jnp.zeros(shape, param_dtype), **bias_metadata) if affine and bias else nnx.data(None)
         tracked = track_running_stats
         self.mean: Any = nnx.BatchStat(jnp.zeros(shape, param_dtype)) if tracked else nnx.data(None)
         self.var: Any = nnx.BatchStat(jnp.ones(shape, param_dtype)) if tracked else nnx.data(None)

@@ -7,7 +7,8 @@ explicit epsilon, Flax's own layers are exact with ``use_fast_variance=False``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -31,7 +32,9 @@ class LayerNorm(nnx.Module):
         dtype: of the result; None keeps a half-precision input's dtype, and otherwise promotes the dtypes of input and
             parameters. Statistics are computed in float32 at least.
         param_dtype: of scale and bias, both of ``normalized_shape``.
-        rngs: accepted as by every nnx layer; nothing is drawn.
+        scale_metadata: of the scale, from `port.nn.logical_axes`.
+        bias_metadata: of the bias.
+        rngs: taken as every nnx layer takes it; nothing is drawn.
 
     Raises:
         UsageError: at the call, an input that does not end in ``normalized_shape``.
@@ -46,6 +49,8 @@ class LayerNorm(nnx.Module):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        scale_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_metadata: Mapping[str, Any] = MappingProxyType({}),
         rngs: nnx.Rngs | None = None,
     ) -> None:
         self.normalized_shape = _shape(normalized_shape)
@@ -54,9 +59,9 @@ class LayerNorm(nnx.Module):
         self.scale: Any = nnx.data(None)
         self.bias: Any = nnx.data(None)
         if elementwise_affine:
-            self.scale = nnx.Param(jnp.ones(self.normalized_shape, param_dtype))
+            self.scale = nnx.Param(jnp.ones(self.normalized_shape, param_dtype), **scale_metadata)
         if elementwise_affine and bias:
-            self.bias = nnx.Param(jnp.zeros(self.normalized_shape, param_dtype))
+            self.bias = nnx.Param(jnp.zeros(self.normalized_shape, param_dtype), **bias_metadata)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Normalise ``x`` (…, *normalized_shape)."""
@@ -85,7 +90,8 @@ class RMSNorm(nnx.Module):
         dtype: of the result; None keeps a half-precision input's dtype, and otherwise promotes the dtypes of input and
             parameters. The mean square is computed in float32 at least.
         param_dtype: of the scale, of ``normalized_shape``.
-        rngs: accepted as by every nnx layer; nothing is drawn.
+        scale_metadata: of the scale, from `port.nn.logical_axes`.
+        rngs: taken as every nnx layer takes it; nothing is drawn.
 
     Raises:
         UsageError: at the call, an input that does not end in ``normalized_shape``.
@@ -99,6 +105,7 @@ class RMSNorm(nnx.Module):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        scale_metadata: Mapping[str, Any] = MappingProxyType({}),
         rngs: nnx.Rngs | None = None,
     ) -> None:
         self.normalized_shape = _shape(normalized_shape)
@@ -106,7 +113,7 @@ class RMSNorm(nnx.Module):
         self.dtype = dtype
         self.scale: Any = nnx.data(None)
         if elementwise_affine:
-            self.scale = nnx.Param(jnp.ones(self.normalized_shape, param_dtype))
+            self.scale = nnx.Param(jnp.ones(self.normalized_shape, param_dtype), **scale_metadata)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Normalise ``x`` (…, *normalized_shape)."""

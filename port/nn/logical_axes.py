@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import prod
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import flax.core.spmd
@@ -17,6 +18,47 @@ from port.errors import UnknownChoice, UsageError, WeightsMismatch
 
 Layer = TypeVar("Layer", bound=nnx.Module)
 BATCH = "batch"
+
+
+class ByHead(tuple[str, ...]):
+    """The axes of a mesh that divide an axis of attention heads, if each device gets whole heads. See `by_head`.
+
+    Attributes:
+        heads: how many there are.
+        or_whole: whether each device holds all of them where the mesh does not divide their number.
+    """
+
+    heads: int
+    or_whole: bool
+
+    def __new__(cls, axes: str | tuple[str, ...], heads: int, or_whole: bool = False) -> ByHead:
+        made = super().__new__(cls, _tuple(axes))
+        made.heads, made.or_whole = heads, or_whole
+        return made
+
+    def __repr__(self) -> str:
+        axes = self[0] if len(self) == 1 else tuple(self)
+        return f"by_head({axes!r}, heads={self.heads}{', or_whole=True' if self.or_whole else ''})"
+
+    def divides(self, mesh: Mesh) -> bool:
+        """Whether the devices along these axes divide the heads; an axis that the mesh does not have counts as one."""
+        return self.heads % prod(mesh.shape.get(axis, 1) for axis in self) == 0
+
+
+def by_head(axes: str | tuple[str, ...], *, heads: int, or_whole: bool = False) -> ByHead:
+    """Return a rule for an axis of attention heads: divided along ``axes`` of a mesh that divide the number of heads.
+
+    A mesh that does not is refused: devices with a part of a head would have to send it about. With ``or_whole`` each
+    device then holds all heads, and `port.nn.on_mesh` warns.
+
+    Args:
+        axes: one axis of the mesh, or several.
+        heads: the number of heads.
+        or_whole: for keys and values that serve several heads of queries each, and are fewer.
+    """
+    return ByHead(axes, heads, or_whole)
+
+
 Rules = Mapping[str, str | tuple[str, ...] | None]
 """Logical name → the mesh axis that it is sharded along, several mesh axes, or None."""
 MOST_DIVISORS = 12
@@ -35,8 +77,13 @@ def logical_axes(*names: str | None) -> dict[str, Any]:
     return {"out_sharding": names, "eager_sharding": False}
 
 
-def divided(x: jax.Array, *names: str | None) -> jax.Array:
-    """Constrain activations to the sharding of their axis names under `rules_on`; elsewhere return them unchanged."""
+def divided(x: Any, *names: str | None) -> Any:
+    """Constrain activations to the sharding of their axis names under `rules_on`; elsewhere return them unchanged.
+
+    Of a tuple, as recurrent layers and attention return, only the first array is constrained.
+    """
+    if isinstance(x, tuple):
+        return (divided(x[0], *names), *x[1:])
     rules = _current_rules()
     return x if rules is None else _lying(x, partition_spec(names, rules))
 
@@ -54,10 +101,27 @@ def gathered(layer: Layer) -> Layer | Callable[..., Any]:
         return layer
     called = partial(_called_whole, rules)
     is_traced = any(isinstance(array, jax.core.Tracer) for array in jax.tree.leaves(nnx.state(layer)))
-    return partial(nnx.remat(called) if is_traced else called, layer)
+    if not is_traced:
+        return partial(called, layer)
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        leaves, tree = jax.tree.flatten((arguments, options), is_leaf=lambda leaf: leaf is None)
+        places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+
+        # Flags and sizes are no arrays, and would be traced as if they were.
+        def on_arrays(layer: Any, arrays: list[Any]) -> Any:
+            filled = [*leaves]
+            for place, array in zip(places, arrays, strict=True):
+                filled[place] = array
+            arguments, options = jax.tree.unflatten(tree, filled)
+            return called(layer, *arguments, **options)
+
+        return nnx.remat(on_arrays)(layer, [leaves[place] for place in places])
+
+    return call
 
 
-def _called_whole(rules: Mapping[str, tuple[str, ...]], layer: Any, *arguments: Any) -> Any:
+def _called_whole(rules: Mapping[str, tuple[str, ...]], layer: Any, *arguments: Any, **options: Any) -> Any:
     others = {name: tuple(axis for axis in axes if axis not in rules.get(BATCH, ())) for name, axes in rules.items()}
     graph, state = nnx.split(layer)
     made, placed = [], []
@@ -72,7 +136,7 @@ def _called_whole(rules: Mapping[str, tuple[str, ...]], layer: Any, *arguments: 
             own, variable = variable, variable.replace(whole)
             placed.append((own, variable, whole))
         made.append((path, variable))
-    given = nnx.merge(graph, nnx.from_flat_state(made))(*arguments)
+    given = nnx.merge(graph, nnx.from_flat_state(made))(*arguments, **options)
     for own, variable, whole in placed:
         if variable.get_value() is not whole:  # changed by the call, as when a table's rows are renormalised
             own.set_value(variable.get_value())
@@ -103,17 +167,20 @@ def names_of(variable: Any) -> tuple[str | None, ...]:
     return tuple(variable.get_metadata("out_sharding", ()) or ()) if isinstance(variable, nnx.Variable) else ()
 
 
-def chosen_rules(own: Rules, given: Rules | None, mesh: Mesh) -> dict[str, tuple[str, ...]]:
+def chosen_rules(
+    own: Rules, given: Rules | None, mesh: Mesh, parameters: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> dict[str, tuple[str, ...]]:
     """Resolve the rules for a mesh: logical name → the axes of the mesh that it is sharded along.
 
     Args:
         own: the model's rules; they may name axes that the mesh lacks.
         given: the user's rules, which override these.
         mesh: the devices.
+        parameters: logical name → the paths of the parameters with such an axis, for messages.
 
     Raises:
         UnknownChoice: a rule for a logical name that the model lacks, or with an axis that the mesh lacks.
-        UsageError: an axis of the mesh that no rule names.
+        UsageError: an axis of the mesh that no rule names; a rule that divides within a head.
     """
     for name, axes in (given or {}).items():
         if name not in own:
@@ -129,7 +196,44 @@ def chosen_rules(own: Rules, given: Rules | None, mesh: Mesh) -> dict[str, tuple
             f"{', '.join(known) or 'no axis'}. Name the mesh's axes so, or give a rule: "
             f"rules={{{next(iter(own), 'embed')!r}: {idle[0]!r}}}"
         )
-    return {name: tuple(axis for axis in axes if axis in mesh.shape) for name, axes in rules.items()}
+    whole = heads_left_whole(own, given, mesh)
+    for name, axes in own.items():
+        heads = ByHead(rules[name], axes.heads) if isinstance(axes, ByHead) else None
+        if heads is not None and name not in whole and not heads.divides(mesh):
+            raise UsageError(
+                f"{name}{_listed(parameters.get(name, ()))}: {_devices_along(heads, mesh)} do not divide "
+                f"{heads.heads} heads. Choose a mesh whose axis does, or leave the heads whole on every device: "
+                f"rules={{{name!r}: None}}"
+            )
+    return {
+        name: () if name in whole else tuple(axis for axis in axes if axis in mesh.shape)
+        for name, axes in rules.items()
+    }
+
+
+def heads_left_whole(
+    own: Rules, given: Rules | None, mesh: Mesh, parameters: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> dict[str, str]:
+    """Logical axes of heads that every device holds whole, as the mesh does not divide their number → a sentence.
+
+    Args: those of `chosen_rules`.
+    """
+    return {
+        name: f"{name} stays whole on every device{_listed(parameters.get(name, ()))}: {_devices_along(axes, mesh)} do "
+        f"not divide {axes.heads} heads. rules={{{name!r}: None}} asks for this, without a warning"
+        for name, axes in own.items()
+        if isinstance(axes, ByHead) and axes.or_whole and name not in (given or {}) and not axes.divides(mesh)
+    }
+
+
+def _listed(paths: Sequence[str]) -> str:
+    if not paths:
+        return ""
+    return f" ({paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''})"
+
+
+def _devices_along(axes: Iterable[str], mesh: Mesh) -> str:
+    return " and ".join(f"{mesh.shape[axis]} devices along {axis}" for axis in axes if axis in mesh.shape)
 
 
 def partition_spec(names: Iterable[str | None], rules: Mapping[str, tuple[str, ...]]) -> PartitionSpec:

@@ -8,6 +8,8 @@ evaluation, do not.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -37,7 +39,9 @@ class BatchNorm(nnx.Module):
         dtype: of the result; None keeps a half-precision input's dtype, as torch does, and otherwise promotes the
             dtypes of input and parameters. Statistics are computed in float32 at least.
         param_dtype: of scale, bias and running statistics.
-        rngs: accepted as by every nnx layer; nothing is drawn.
+        scale_metadata: of the scale, from `port.nn.logical_axes`.
+        bias_metadata: of the bias.
+        rngs: taken as every nnx layer takes it; nothing is drawn.
 
     Raises:
         UsageError: batch statistics of a single value per channel, in training or without running statistics (an error
@@ -59,11 +63,13 @@ class BatchNorm(nnx.Module):
         axis_name: str | None = None,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        scale_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_metadata: Mapping[str, Any] = MappingProxyType({}),
         rngs: nnx.Rngs | None = None,
     ) -> None:
         shape = (num_features,)
-        self.scale = nnx.Param(jnp.ones(shape, param_dtype)) if use_scale else nnx.data(None)
-        self.bias = nnx.Param(jnp.zeros(shape, param_dtype)) if use_bias else nnx.data(None)
+        self.scale = nnx.Param(jnp.ones(shape, param_dtype), **scale_metadata) if use_scale else nnx.data(None)
+        self.bias = nnx.Param(jnp.zeros(shape, param_dtype), **bias_metadata) if use_bias else nnx.data(None)
         tracked = track_running_stats
         self.mean: Any = nnx.BatchStat(jnp.zeros(shape, param_dtype)) if tracked else nnx.data(None)
         self.var: Any = nnx.BatchStat(jnp.ones(shape, param_dtype)) if tracked else nnx.data(None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -14,7 +15,7 @@ from jax.sharding import Mesh
 
 from port.errors import WeightsMismatch
 from port.nn.buffer import Buffer
-from port.nn.logical_axes import Rules, chosen_rules, shardings_by_rules
+from port.nn.logical_axes import Rules, chosen_rules, heads_left_whole, names_of, shardings_by_rules
 from port.nn.per_layer import PerLayer
 from port.nn.unknown_start import filled_later
 
@@ -44,14 +45,22 @@ def on_mesh(
             initialised on the devices.
 
     Raises:
-        UnknownChoice, UsageError: rules or a mesh with an unknown name.
-        WeightsMismatch: a tensor that the mesh does not divide evenly; an array in ``parts`` of a wrong shape.
+        UnknownChoice, UsageError: rules, or a mesh, with a name that is not known.
+        WeightsMismatch: a tensor that the mesh does not divide; one that is given in another shape.
+
+    Warns where attention heads stay whole, as the mesh does not divide their number (`port.nn.by_head`).
     """
     found = {} if parts is None else parts
     with filled_later() if found else nullcontext():
         graph, state = nnx.split(nnx.eval_shape(construct))
     variables = {".".join(map(str, path)): (path, variable) for path, variable in nnx.to_flat_state(state)}
-    chosen = chosen_rules(rules, given, mesh)
+    named: dict[str, list[str]] = {}
+    for path, (_, variable) in variables.items():
+        for name in filter(None, names_of(variable)):
+            named.setdefault(name, []).append(path)
+    chosen = chosen_rules(rules, given, mesh, named)
+    for sentence in heads_left_whole(rules, given, mesh, named).values():
+        warnings.warn(sentence, stacklevel=2)
     shardings = shardings_by_rules({path: variable for path, (_, variable) in variables.items()}, mesh, chosen)
     own = [
         path for path, (_, variable) in variables.items() if path in found and not isinstance(variable, nnx.RngState)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -33,7 +34,9 @@ class Recurrent(nnx.Module):
         proj_size: features that an LSTM's output is projected to; 0 for no projection.
         dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of the parameters.
-        rngs: for the parameters, and for the dropout if there is one.
+        metadata: name of a parameter without layer and direction → its metadata, from `port.nn.logical_axes`. RNN, GRU
+            and LSTM take it as ``weight_ih_metadata`` and so on.
+        rngs: draws the parameters, and the dropout where there is one.
 
     Raises:
         UsageError: no layers, a projection that is not smaller than the state, or a rate outside [0, 1].
@@ -53,6 +56,7 @@ class Recurrent(nnx.Module):
         proj_size: int,
         dtype: Any,
         param_dtype: Any,
+        metadata: Mapping[str, Mapping[str, Any]],
         rngs: nnx.Rngs,
     ) -> None:
         if min(input_size, hidden_size, num_layers) < 1:
@@ -84,7 +88,7 @@ class Recurrent(nnx.Module):
                 shapes["weight_hr"] = (proj_size, hidden_size)
             for suffix in self._directions:
                 for name, shape in shapes.items():
-                    param = nnx.Param(draw(rngs.params(), shape, param_dtype))
+                    param = nnx.Param(draw(rngs.params(), shape, param_dtype), **metadata[name])
                     setattr(self, f"{name}_l{layer}{suffix}", param)
 
     @property

@@ -6,6 +6,8 @@ dropout between layers; see port.nn.recurrent_cells for what the cells lack.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -35,6 +37,10 @@ class RNN(Recurrent):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        weight_ih_metadata: Mapping[str, Any] = MappingProxyType({}),
+        weight_hh_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_ih_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_hh_metadata: Mapping[str, Any] = MappingProxyType({}),
         rngs: nnx.Rngs,
     ) -> None:
         super().__init__(
@@ -49,6 +55,12 @@ class RNN(Recurrent):
             proj_size=0,
             dtype=dtype,
             param_dtype=param_dtype,
+            metadata={
+                "weight_ih": weight_ih_metadata,
+                "weight_hh": weight_hh_metadata,
+                "bias_ih": bias_ih_metadata,
+                "bias_hh": bias_hh_metadata,
+            },
             rngs=rngs,
         )
         rnn_step(nonlinearity)  # raises for an unknown name here, not at the first call
@@ -95,6 +107,10 @@ class GRU(Recurrent):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        weight_ih_metadata: Mapping[str, Any] = MappingProxyType({}),
+        weight_hh_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_ih_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_hh_metadata: Mapping[str, Any] = MappingProxyType({}),
         rngs: nnx.Rngs,
     ) -> None:
         super().__init__(
@@ -109,6 +125,12 @@ class GRU(Recurrent):
             proj_size=0,
             dtype=dtype,
             param_dtype=param_dtype,
+            metadata={
+                "weight_ih": weight_ih_metadata,
+                "weight_hh": weight_hh_metadata,
+                "bias_ih": bias_ih_metadata,
+                "bias_hh": bias_hh_metadata,
+            },
             rngs=rngs,
         )
 
@@ -140,6 +162,11 @@ class LSTM(Recurrent):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        weight_ih_metadata: Mapping[str, Any] = MappingProxyType({}),
+        weight_hh_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_ih_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_hh_metadata: Mapping[str, Any] = MappingProxyType({}),
+        weight_hr_metadata: Mapping[str, Any] = MappingProxyType({}),
         rngs: nnx.Rngs,
     ) -> None:
         super().__init__(
@@ -154,6 +181,13 @@ class LSTM(Recurrent):
             proj_size=proj_size,
             dtype=dtype,
             param_dtype=param_dtype,
+            metadata={
+                "weight_ih": weight_ih_metadata,
+                "weight_hh": weight_hh_metadata,
+                "bias_ih": bias_ih_metadata,
+                "bias_hh": bias_hh_metadata,
+                "weight_hr": weight_hr_metadata,
+            },
             rngs=rngs,
         )
 

@@ -8,6 +8,8 @@ distributions, and take (carry, input) where torch takes (input, state).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -36,14 +38,19 @@ class Cell(nnx.Module):
         *,
         dtype: Any,
         param_dtype: Any,
+        metadata: Mapping[str, Mapping[str, Any]],
         rngs: nnx.Rngs,
     ) -> None:
         draw = torch_bias(hidden_size)
         rows = gates * hidden_size
-        self.weight_ih = nnx.Param(draw(rngs.params(), (rows, input_size), param_dtype))
-        self.weight_hh = nnx.Param(draw(rngs.params(), (rows, hidden_size), param_dtype))
-        self.bias_ih: Any = nnx.Param(draw(rngs.params(), (rows,), param_dtype)) if bias else nnx.data(None)
-        self.bias_hh: Any = nnx.Param(draw(rngs.params(), (rows,), param_dtype)) if bias else nnx.data(None)
+
+        def parameter(name: str, *shape: int) -> nnx.Param[jax.Array]:
+            return nnx.Param(draw(rngs.params(), shape, param_dtype), **metadata[name])
+
+        self.weight_ih = parameter("weight_ih", rows, input_size)
+        self.weight_hh = parameter("weight_hh", rows, hidden_size)
+        self.bias_ih: Any = parameter("bias_ih", rows) if bias else nnx.data(None)
+        self.bias_hh: Any = parameter("bias_hh", rows) if bias else nnx.data(None)
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.bias = bias
@@ -79,7 +86,11 @@ class RNNCell(Cell):
         nonlinearity: "tanh" or "relu".
         dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of the parameters.
-        rngs: for the parameters.
+        weight_ih_metadata: of weight_ih, from `port.nn.logical_axes`; and so on for each parameter.
+        weight_hh_metadata: of weight_hh.
+        bias_ih_metadata: of bias_ih.
+        bias_hh_metadata: of bias_hh.
+        rngs: draws the parameters.
 
     Raises:
         UnknownChoice: an unknown nonlinearity.
@@ -94,10 +105,28 @@ class RNNCell(Cell):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        weight_ih_metadata: Mapping[str, Any] = MappingProxyType({}),
+        weight_hh_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_ih_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_hh_metadata: Mapping[str, Any] = MappingProxyType({}),
         rngs: nnx.Rngs,
     ) -> None:
-        super().__init__(1, input_size, hidden_size, bias, dtype=dtype, param_dtype=param_dtype, rngs=rngs)
-        rnn_step(nonlinearity)  # raises for an unknown name here, not at the first call
+        super().__init__(
+            1,
+            input_size,
+            hidden_size,
+            bias,
+            dtype=dtype,
+            param_dtype=param_dtype,
+            metadata={
+                "weight_ih": weight_ih_metadata,
+                "weight_hh": weight_hh_metadata,
+                "bias_ih": bias_ih_metadata,
+                "bias_hh": bias_hh_metadata,
+            },
+            rngs=rngs,
+        )
+        rnn_step(nonlinearity)  # refuses a name that is none, here and not at the first call
         self.nonlinearity = nonlinearity
 
     def __call__(self, x: jax.Array, hx: jax.Array | None = None) -> jax.Array:
@@ -118,7 +147,11 @@ class LSTMCell(Cell):
         bias: learn both biases.
         dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of the parameters.
-        rngs: for the parameters.
+        weight_ih_metadata: of weight_ih, from `port.nn.logical_axes`; and so on for each parameter.
+        weight_hh_metadata: of weight_hh.
+        bias_ih_metadata: of bias_ih.
+        bias_hh_metadata: of bias_hh.
+        rngs: draws the parameters.
     """
 
     def __init__(
@@ -129,9 +162,27 @@ class LSTMCell(Cell):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        weight_ih_metadata: Mapping[str, Any] = MappingProxyType({}),
+        weight_hh_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_ih_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_hh_metadata: Mapping[str, Any] = MappingProxyType({}),
         rngs: nnx.Rngs,
     ) -> None:
-        super().__init__(4, input_size, hidden_size, bias, dtype=dtype, param_dtype=param_dtype, rngs=rngs)
+        super().__init__(
+            4,
+            input_size,
+            hidden_size,
+            bias,
+            dtype=dtype,
+            param_dtype=param_dtype,
+            metadata={
+                "weight_ih": weight_ih_metadata,
+                "weight_hh": weight_hh_metadata,
+                "bias_ih": bias_ih_metadata,
+                "bias_hh": bias_hh_metadata,
+            },
+            rngs=rngs,
+        )
 
     def __call__(self, x: jax.Array, hx: tuple[jax.Array, jax.Array] | None = None) -> tuple[jax.Array, jax.Array]:
         """Take a step: (N, input_size) or (input_size,), and (h, c), both (N, hidden_size) or (hidden_size,), or zeros.
@@ -152,7 +203,11 @@ class GRUCell(Cell):
         bias: learn both biases.
         dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of the parameters.
-        rngs: for the parameters.
+        weight_ih_metadata: of weight_ih, from `port.nn.logical_axes`; and so on for each parameter.
+        weight_hh_metadata: of weight_hh.
+        bias_ih_metadata: of bias_ih.
+        bias_hh_metadata: of bias_hh.
+        rngs: draws the parameters.
     """
 
     def __init__(
@@ -163,9 +218,27 @@ class GRUCell(Cell):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        weight_ih_metadata: Mapping[str, Any] = MappingProxyType({}),
+        weight_hh_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_ih_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_hh_metadata: Mapping[str, Any] = MappingProxyType({}),
         rngs: nnx.Rngs,
     ) -> None:
-        super().__init__(3, input_size, hidden_size, bias, dtype=dtype, param_dtype=param_dtype, rngs=rngs)
+        super().__init__(
+            3,
+            input_size,
+            hidden_size,
+            bias,
+            dtype=dtype,
+            param_dtype=param_dtype,
+            metadata={
+                "weight_ih": weight_ih_metadata,
+                "weight_hh": weight_hh_metadata,
+                "bias_ih": bias_ih_metadata,
+                "bias_hh": bias_hh_metadata,
+            },
+            rngs=rngs,
+        )
 
     def __call__(self, x: jax.Array, hx: jax.Array | None = None) -> jax.Array:
         """Take a step: (N, input_size) or (input_size,), and a state (N, hidden_size) or (hidden_size,), or zeros.

@@ -1,1 +1,1 @@
-"""What a model's axes are to each other, followed through what it computes: the names that its parameters' axes get."""
+"""Find the logical names of a model's axes: trace it, follow each axis, and name it by what is done along it."""

@@ -1,4 +1,4 @@
-"""The logical axes of a written module: its source is traced, and what its parameters' axes are followed through it."""
+"""Find the logical axes of a written module: trace its source, and follow the axes of its parameters."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from port.nn import by_head
+from port.nn.logical_axes import Rules
 from port.parity.sides.precision import cpu_precision
 from port.translation.artifact.written_module import WrittenModule
 from port.translation.axes.classes import AxisClasses
-from port.translation.axes.following import FollowedArray, Following
-from port.translation.axes.names import BATCH, EMBED, HEADS, QKV, names_of
+from port.translation.axes.following import CallResult, FollowedArray, Following
+from port.translation.axes.names import BATCH, EMBED, HEADS, HIDDEN, KV, QKV, head_counts, names_of
 from port.translation.codegen.axis_sites import calls_of, sites_of
 from port.translation.codegen.marked_source import SITE, marked
 from port.translation.frontend.example_inputs import Given
 from port.translation.structure.logical_axes import CalledLayer, LogicalAxes, Names
 
-Rules = Mapping[str, str | tuple[str, ...] | None]
 RULES: Rules = {
     "batch": ("data", "fsdp"),
     "length": None,
@@ -27,60 +28,71 @@ RULES: Rules = {
     "head_dim": None,
     "mlp": "tensor",
     "vocab": "tensor",
+    "gates": "fsdp",
+    "hidden": "fsdp",
     "channels": "fsdp",
     "classes": None,
     "position": None,
     "layers": None,
 }
-"""Logical name → the axes of a mesh that an axis of this name is divided along, where the mesh has them.
+"""Logical name → the mesh axes that divide an axis of this name, where the mesh has them.
 
-``data`` divides the batch; ``fsdp`` the batch, and what goes on from layer to layer; ``tensor`` what stands between two
-projections: a layer's first one is then divided by what it gives, its second by what it takes, and what both give is
-summed once."""
+``data`` divides the batch. ``fsdp`` divides the batch and the axes that pass from layer to layer. ``tensor`` divides
+the axes between two projections: the first layer's outputs and the second layer's inputs, so that one sum after the
+second is enough."""
 
 
 def logical_axes_of(written: WrittenModule, given: Given) -> LogicalAxes:
-    """The names of a module's axes, by the constructions in its source. No array is made.
+    """Return the names of a module's axes, for each construction and call in its source. No array is made.
 
     Args:
         written: the module.
-        given: an example call of the original's.
+        given: an example call of the original.
     """
     constructions = sites_of(written.source)
     found: list[dict[str, list[Names]]] = [{} for _ in constructions]
-    with cpu_precision(written.needs_x64):  # as it is constructed by default, whatever the process has
-        variables, named, called = _followed(replace(written, source=marked(written.source), package=None), given)
+    with cpu_precision(written.needs_x64):  # the default construction, whatever the process has set
+        traced = _traced(replace(written, source=marked(written.source), package=None), given)
     unnamed = []
-    for path, variable in variables.items():
-        number = variable.get_metadata(SITE, None)
+    for path, variable in traced.variables.items():
+        number, name = variable.get_metadata(SITE, None) or (None, "")
         if number is not None:
-            name = path.rpartition(".")[2] if constructions[number].variables else ""
-            found[number].setdefault(name, []).append(named[path])
-        if len(variable.shape) > 1 and (number is None or not any(named[path])):
+            found[number].setdefault(name, []).append(traced.names[path])
+        if len(variable.shape) > 1 and (number is None or not any(traced.names[path])):
             unnamed.append(path)
     weights = tuple(
         {name: _agreed(made[name]) for name in site.variables or ("",) if name in made}
         for site, made in zip(constructions, found, strict=True)
     )
-    sites = range(len(calls_of(written.source)))
-    said = {name for site in weights for names in site.values() for name in names}
-    along = {name for call in called.values() for name in call.gives}
-    used = {BATCH, *said, *along, *(("layers",) if written.stacked else ())}
-    # A device's part of a projection for all three is not that of its heads: they would be sent about.
-    whole = {HEADS} if QKV in used else set()
-    rules = {name: None if name in whole else along for name, along in RULES.items() if name in used}
-    calls = tuple(called[site].by_rules(rules) if site in called else CalledLayer() for site in sites)
+    in_weights = {name for site in weights for names in site.values() for name in names}
+    in_results = {name for call in traced.calls.values() for name in call.gives}
+    rules = _rules({*in_weights, *in_results, *(("layers",) if written.stacked else ())}, traced.heads)
+    calls = tuple(
+        traced.calls[place].by_rules(rules) if place in traced.calls else CalledLayer()
+        for place in range(len(calls_of(written.source)))
+    )
     return LogicalAxes(weights, calls, rules, tuple(unnamed))
+
+
+def _rules(names: set[str | None], heads: Mapping[str, int]) -> Rules:
+    used = {BATCH, *names}
+    # One projection for queries, keys and values is cut across the heads: to divide it would send parts of heads about.
+    whole = {HEADS} if QKV in used else set()
+    rules: dict[str, Any] = {name: None if name in whole else along for name, along in RULES.items() if name in used}
+    return {
+        name: by_head(along, heads=heads[name], or_whole=name == KV) if along is not None and name in heads else along
+        for name, along in rules.items()
+    }
 
 
 @dataclass(frozen=True)
 class _Call:
-    """A call that gives projections, or rows of a table.
+    """A call of a layer that projects its input or looks up rows.
 
     Attributes:
-        gives: how that lies, where it is what goes on, or what heads are cut from.
+        gives: the axes of the result, if it passes from layer to layer or is a projection to heads; or none.
         by: the names of the weights' axes.
-        is_lookup: whether it gives rows.
+        is_lookup: whether it looks up rows.
     """
 
     gives: Names
@@ -88,14 +100,16 @@ class _Call:
     is_lookup: bool
 
     def by_rules(self, rules: Rules) -> CalledLayer:
-        """What the source says of it.
+        """Return how the source calls the layer.
 
-        A projection is called with the whole of its weights where the axes of a mesh divide them that divide the batch
-        too, and no others: elsewhere each device has a part of it to compute, and a compiler gathers no more.
+        Its weights are gathered if only mesh axes that divide the batch divide them. With others each device has its
+        own part to compute, and the compiler gathers no more than that. Keys and values may be the one or the other,
+        as the mesh divides their heads or not.
         """
         batch = _axes_of(BATCH, rules)
         axes = {axis for name in self.by for axis in _axes_of(name, rules)}
-        return CalledLayer(self.gives, is_gathered=self.is_lookup or (bool(axes) and axes <= batch))
+        is_gathered = self.is_lookup or KV in self.by or (bool(axes) and axes <= batch)
+        return CalledLayer(self.gives, is_gathered)
 
 
 def _axes_of(name: str | None, rules: Rules) -> set[str]:
@@ -103,22 +117,38 @@ def _axes_of(name: str | None, rules: Rules) -> set[str]:
     return set() if axes is None else {axes} if isinstance(axes, str) else {*axes}
 
 
-def _call(found: Sequence[FollowedArray], said: Callable[[Sequence[int]], Names]) -> _Call:
-    along = _agreed([said(each.axes) for each in found]) if len({len(each.axes) for each in found}) == 1 else ()
-    goes_on = bool(along) and along[-1] in (EMBED, QKV) and BATCH in along
-    by = frozenset(name for each in found for name in said(each.by))
-    return _Call(along if goes_on else (), by, is_lookup=all(each.is_looked_up for each in found))
+def _call(results: Sequence[CallResult], names: Callable[[Sequence[int]], Names]) -> _Call:
+    shapes = [each.axes for each in results if each.axes is not None]
+    is_one_rank = len(shapes) == len(results) and len({*map(len, shapes)}) == 1
+    along = _agreed([names(axes) for axes in shapes]) if is_one_rank else ()
+    is_stream = bool(along) and along[-1] in (EMBED, HIDDEN, KV, QKV) and BATCH in along
+    by = frozenset(name for each in results for name in names(each.by))
+    return _Call(along if is_stream else (), by, is_lookup=all(each.is_lookup for each in results))
 
 
 def _agreed(all_names: list[Names]) -> Names:
-    """What several arrays that one construction makes are all called: where they differ, nothing."""
+    """Return the names of several arrays that one construction makes, None for an axis where they differ."""
     return tuple(each[0] if len({*each}) == 1 else None for each in zip(*all_names, strict=True))
 
 
-def _followed(written: WrittenModule, given: Given) -> tuple[dict[str, Any], dict[str, Names], dict[int, _Call]]:
-    """A module's parameters by their paths; the names of their axes, a stack's without that of its layers; and those of
-    what goes on from layer to layer, by the numbers of the calls that give it.
+@dataclass(frozen=True)
+class _Traced:
+    """The axes found in a traced module.
+
+    Attributes:
+        variables: path → a parameter.
+        names: path → the names of its axes; of a stack, without that of the layers.
+        calls: number of a call in the source → its layer's result.
+        heads: ``heads`` or ``kv`` → how many there are.
     """
+
+    variables: dict[str, Any]
+    names: dict[str, Names]
+    calls: dict[int, _Call]
+    heads: dict[str, int]
+
+
+def _traced(written: WrittenModule, given: Given) -> _Traced:
     import jax
     from flax import nnx
 
@@ -152,11 +182,15 @@ def _followed(written: WrittenModule, given: Given) -> tuple[dict[str, Any], dic
             dotted = ".".join(map(str, path))
             is_stacked = any(dotted.startswith(f"{stack}.") for stack in written.stacked)
             weights[dotted] = own[1:] if is_stacked else own
-    names = names_of(classes, weights, axes[count:], outputs)
+    by_class = names_of(classes, weights, axes[count:], outputs)
 
-    def said(own: Sequence[int]) -> Names:
-        return tuple(names.get(classes.of(axis)) for axis in own)
+    def names(own: Sequence[int]) -> Names:
+        return tuple(by_class.get(classes.of(axis)) for axis in own)
 
-    called = {number: _call(found, said) for number, found in following.sites.items()}
     variables = {".".join(map(str, path)): flat[path] for path in paths}
-    return {path: variables[path] for path in weights}, {path: said(own) for path, own in weights.items()}, called
+    return _Traced(
+        {path: variables[path] for path in weights},
+        {path: names(own) for path, own in weights.items()},
+        {number: _call(results, names) for number, results in following.calls.items() if results},
+        head_counts(classes, weights, by_class),
+    )

@@ -1,9 +1,10 @@
-"""The names of a model's axes, as the field has them: by what is done along an axis."""
+"""Name a model's axes with the field's words, by the operations along them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from math import gcd
 
 from port.translation.axes.classes import Axis, AxisClasses
 
@@ -13,6 +14,7 @@ Names = tuple[str | None, ...]
 BATCH, LENGTH = "batch", "length"
 EMBED, VOCAB, POSITION, CLASSES = "embed", "vocab", "position", "classes"
 HEADS, KV, QKV, HEAD_DIM, MLP = "heads", "kv", "qkv", "head_dim", "mlp"
+GATES, HIDDEN = "gates", "hidden"
 CHANNELS = "channels"
 IMAGES = 4
 """Axes of arrays of images: batch, height, width and channels."""
@@ -21,19 +23,23 @@ IMAGES = 4
 def names_of(
     classes: AxisClasses, weights: Mapping[str, Axes], inputs: Sequence[Axes], outputs: Sequence[Axes]
 ) -> dict[Axis, str]:
-    """A name for each class of axes that has one; by the axis that stands for it.
+    """Return the names of classes of axes, by their representatives.
 
-    An axis along which a table is looked up by what the model is given is ``vocab``, by others ``position``; what the
-    table gives is ``embed``, and without a table what most weights have in common. What is cut into heads, along
-    which activations meet, is ``heads``; ``kv`` where each serves several of these, ``qkv`` where it is cut into such
-    first. What stands between two projections, from ``embed`` and back, is ``mlp``. What convolutions take and give is
-    ``channels``, but for what the model is given.
+    - ``vocab``: rows of a table that the inputs look up; ``position``: rows that other indices look up.
+    - ``embed``: columns of these tables, or without a table the axis that most weights share.
+    - ``heads``: an axis split into heads, the batch axes of products of activations; ``kv``: the same with fewer
+      heads, each for several of queries; ``qkv``: an axis split into such axes first; ``head_dim``: one head's width.
+    - ``gates``: an axis split into even parts that are combined element by element, as an LSTM's; ``hidden``: such a
+      part, and the state of a recurrence.
+    - ``mlp``: an axis between two projections, from ``embed`` and back.
+    - ``vocab`` or ``classes``: an axis of the outputs that ``embed`` is projected to.
+    - ``channels``: input and output channels of convolutions, but for the model's inputs.
 
     Args:
-        classes: of the axes, followed through the whole computation.
+        classes: the classes of all axes of the computation.
         weights: path → the axes of a parameter.
-        inputs: the axes of the arrays that the model is given.
-        outputs: of those that it gives.
+        inputs: the axes of the model's inputs.
+        outputs: the axes of its outputs.
     """
     names: dict[Axis, str] = {}
 
@@ -43,9 +49,9 @@ def names_of(
 
     for axis, by_inputs in classes.looked_up.items():
         name(axis, VOCAB if by_inputs else POSITION)
-    embed = _embed(classes, weights)
-    given = {classes.of(axis) for axes in inputs for axis in axes}
-    channels = {classes.of(axis) for axis in classes.channels} - given
+    gates = _gates(classes, weights)
+    embed = _embed(classes, weights, gates)
+    channels = _of(classes, classes.channels) - _of(classes, (axis for axes in inputs for axis in axes))
     if embed is not None:
         name(embed, EMBED)
     elif channels:
@@ -53,19 +59,25 @@ def names_of(
             name(axis, CHANNELS)
     else:
         return names
-    shared, summed = ({classes.of(axis) for axis in axes} for axes in (classes.shared, classes.summed))
+    features = _of(classes, {axis for taken, _ in classes.products for axis in taken})
     for axes in inputs:
         for axis, text in zip(axes, (BATCH, LENGTH) if len(axes) < IMAGES else (BATCH,), strict=False):
-            name(axis, text)
-    heads = shared - names.keys()
+            if text == BATCH or classes.of(axis) not in features:
+                name(axis, text)
+    heads = _of(classes, classes.shared) - names.keys()
     served = {cut[0] for head in heads for cut in classes.cuts_of(head)}
     for axes in weights.values():
         for axis in axes:
             if found := _of_attention(classes, axis, heads, served):
                 name(axis, found)
-    for axis in summed:
+    for axis in classes.summed:
         name(axis, HEAD_DIM)
-    into, out = _projections(classes, weights, channels if embed is None else {classes.of(embed)})
+    hidden = _hidden(classes, weights, gates)
+    for axis in gates:
+        name(axis, GATES)
+    for axis in hidden:
+        name(axis, HIDDEN)
+    into, out = _projections(classes, weights, (channels if embed is None else {classes.of(embed)}) | hidden)
     last = {classes.of(axes[-1]) for axes in outputs if axes}
     for axis in out & last:
         name(axis, VOCAB if VOCAB in names.values() else CLASSES)
@@ -76,17 +88,35 @@ def names_of(
     return names
 
 
-def _embed(classes: AxisClasses, weights: Mapping[str, Axes]) -> Axis | None:
-    """The axis that most of a model's weights have in common: what goes on from layer to layer.
+def head_counts(classes: AxisClasses, weights: Mapping[str, Axes], names: Mapping[Axis, str]) -> dict[str, int]:
+    """Return the number of heads along ``heads`` and ``kv``: of several layers, the greatest common divisor."""
+    counts: dict[str, int] = {}
+    for axes in weights.values():
+        for axis in axes:
+            name = names.get(classes.of(axis))
+            if name in (HEADS, KV):
+                for cut in classes.cuts_of(axis):
+                    counts[name] = gcd(counts.get(name, 0), classes.sizes[cut[0]])
+    return counts
 
-    None where it is most often convolutions that have it: there, each stage of a model has channels of its own.
+
+def _of(classes: AxisClasses, axes: Iterator[Axis] | set[Axis]) -> set[Axis]:
+    return {classes.of(axis) for axis in axes}
+
+
+def _embed(classes: AxisClasses, weights: Mapping[str, Axes], gates: Mapping[Axis, Axis]) -> Axis | None:
+    """Return the axis that most weights share, that of the residual stream; None if it is mostly convolutions'.
+
+    In a convolutional model each stage has channels of its own.
     """
-    tables = {classes.of(axis) for axis in classes.looked_up}
-    rows = [axes for axes in weights.values() if len(axes) > 1]
-    of_tables = [axis for axes in rows if {*map(classes.of, axes)} & tables for axis in axes]
-    for found in (of_tables, [axis for axes in rows for axis in axes]):
+    tables = _of(classes, {*classes.looked_up})
+    matrices = [axes for axes in weights.values() if len(axes) > 1]
+    of_tables = [axis for axes in matrices if {*map(classes.of, axes)} & tables for axis in axes]
+    for found in (of_tables, [axis for axes in matrices for axis in axes]):
         counted = Counter(
-            classes.of(axis) for axis in found if classes.of(axis) not in tables and classes.sizes[axis] > 1
+            own
+            for own, size in ((classes.of(axis), classes.sizes[axis]) for axis in found)
+            if own not in tables and own not in gates and size > 1
         )
         if counted:
             ((most, times),) = counted.most_common(1)
@@ -96,7 +126,7 @@ def _embed(classes: AxisClasses, weights: Mapping[str, Axes]) -> Axis | None:
 
 
 def _of_attention(classes: AxisClasses, axis: Axis, heads: set[Axis], served: set[Axis]) -> str | None:
-    """What an axis is in attention, if it is cut into heads."""
+    """Return the name of an axis that is split into heads, None for any other."""
     for cut in classes.cuts_of(axis):
         if cut[0] in heads:
             return HEADS
@@ -109,14 +139,37 @@ def _of_attention(classes: AxisClasses, axis: Axis, heads: set[Axis], served: se
     return None
 
 
+def _gates(classes: AxisClasses, weights: Mapping[str, Axes]) -> dict[Axis, Axis]:
+    """Return the axes of weights that are split into gates, each with the axis of one gate."""
+    axes = {classes.of(axis): axis for axes in weights.values() for axis in axes}
+    found = ((own, classes.gated_part_of(axis)) for own, axis in axes.items())
+    return {own: part for own, part in found if part is not None}
+
+
+def _hidden(classes: AxisClasses, weights: Mapping[str, Axes], gates: Mapping[Axis, Axis]) -> set[Axis]:
+    """Return the axes of single gates and of recurrent states.
+
+    A state's own projection leads from it back to it, or to its gates. An LSTM may project its cell's state to a
+    smaller one, which leads to the gates. The states of two directions are concatenated.
+    """
+    pairs = {tuple(map(classes.of, axes)) for axes in weights.values() if len(axes) == 2}
+    sides = {*pairs, *((other, one) for one, other in pairs)}
+    projected = {
+        state for rows, part in gates.items() for one, state in sides if one == rows and (part, state) in sides
+    }
+    states = {*gates.values(), *(one for one, other in pairs if one == other), *projected}
+    return states | {axis for axis, parts in classes.joinings().items() if {*parts} <= states}
+
+
 def _projections(classes: AxisClasses, weights: Mapping[str, Axes], stream: set[Axis]) -> tuple[set[Axis], set[Axis]]:
-    """What is projected to what goes on from layer to layer, and what that is projected to."""
-    into, out = set(), set()
-    for axes in weights.values():
-        if len(axes) == 2:
-            before, after = map(classes.of, axes)
-            if after in stream:
-                into.add(before)
-            if before in stream:
-                out.add(after)
+    """Return the axes that are projected to the stream, and those that the stream is projected to."""
+    pairs = [((axes[0],), (axes[1],)) for axes in weights.values() if len(axes) == 2]
+    into: set[Axis] = set()
+    out: set[Axis] = set()
+    for taken, made in [*pairs, *classes.products]:
+        before, after = (_of(classes, {*axes}) for axes in (taken, made))
+        if after & stream:
+            into |= before
+        if before & stream:
+            out |= after
     return into, out

@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
+from port.nn.logical_axes import ByHead
 from port.translation.codegen.constructors import (
     annotation_of,
     base_of,
@@ -99,6 +100,8 @@ def render(
         )
     if axes.rules is not None:
         imports.own("logical_axes")
+        if any(isinstance(along, ByHead) for along in axes.rules.values()):
+            imports.own("by_head")
         if any(call.gives for call in axes.calls):
             imports.own("divided")
         if any(call.is_gathered for call in axes.calls):

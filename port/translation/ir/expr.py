@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import cache
 from typing import Any, TypeVar
 
@@ -65,6 +66,8 @@ def literal(thing: Any) -> syntax.Expr:
             return thing
         case Value():
             return ref(thing)
+        case Enum() if isinstance(thing, int | float | str):  # an IntEnum's member prints as `<Level.HIGH: 5>`
+            return literal(thing.value)
         case tuple():
             return syntax.Tuple(tuple(map(literal, thing)))
         case list():

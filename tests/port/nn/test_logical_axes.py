@@ -12,7 +12,7 @@ from flax import nnx
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 from port.errors import UnknownChoice, UsageError, WeightsMismatch
-from port.nn import divided, gathered, logical_axes, rules_on, stacked
+from port.nn import by_head, divided, gathered, logical_axes, on_mesh, rules_on, stacked
 from port.nn.logical_axes import chosen_rules, names_of, partition_spec, shardings_by_rules, undivided
 
 RULES = {"batch": ("data", "fsdp"), "embed": "fsdp", "mlp": "tensor", "vocab": "tensor", "length": None}
@@ -60,6 +60,62 @@ def test_names_that_are_not_known_are_refused() -> None:
         chosen_rules(RULES, {"mpl": "tensor"}, mesh(tensor=2))
     with pytest.raises(UnknownChoice, match="tensr"):
         chosen_rules(RULES, {"mlp": "tensr"}, mesh(tensor=2))
+
+
+def test_heads_are_divided_whole_or_not_at_all() -> None:
+    kv = by_head(("fsdp", "tensor"), heads=2, or_whole=True)
+    own = {"heads": by_head("tensor", heads=8), "kv": kv, "batch": "fsdp"}
+    assert repr(own["heads"]) == "by_head('tensor', heads=8)"
+    assert repr(kv) == "by_head(('fsdp', 'tensor'), heads=2, or_whole=True)"
+    assert chosen_rules(own, None, mesh(fsdp=1, tensor=2))["kv"] == ("fsdp", "tensor")
+    assert chosen_rules(own, None, mesh(fsdp=2, tensor=2)) == {"heads": ("tensor",), "kv": (), "batch": ("fsdp",)}
+    assert chosen_rules(own, {"kv": "tensor"}, mesh(fsdp=2, tensor=2))["kv"] == ("tensor",)
+    with pytest.raises(UsageError, match=r"^kv: 4 devices along tensor do not divide 2 heads.*rules={'kv': None}"):
+        chosen_rules(own, {"kv": "tensor"}, mesh(fsdp=1, tensor=4))
+    with pytest.raises(UsageError, match=r"^heads \(q and 1 more\): 16 devices along tensor do not divide 8 heads"):
+        chosen_rules(own, None, mesh(tensor=16), {"heads": ["q", "o"]})
+    assert chosen_rules(own, {"heads": None}, mesh(fsdp=1, tensor=16))["heads"] == ()
+
+
+def test_a_warning_names_the_heads_that_stay_whole() -> None:
+    def made() -> nnx.Linear:
+        return nnx.Linear(4, 6, kernel_metadata=logical_axes("embed", "kv"), rngs=nnx.Rngs(0))
+
+    real = jax.make_mesh((2,), ("tensor",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:2])
+    rules = {"embed": None, "mlp": "tensor", "kv": by_head("tensor", heads=3, or_whole=True)}
+    said = r"^kv stays whole on every device \(kernel\): 2 devices along tensor do not divide 3 heads"
+    with pytest.warns(UserWarning, match=said):
+        placed = on_mesh(made, real, rules)
+    assert placed.kernel.get_value().sharding.is_fully_replicated
+    assert on_mesh(made, real, rules, given={"kv": None}).kernel.get_value().sharding.is_fully_replicated
+    divided = on_mesh(made, real, {**rules, "kv": by_head("tensor", heads=2)})
+    assert divided.kernel.get_value().sharding.spec == PartitionSpec(None, "tensor")
+
+
+class Masked(nnx.Module):
+    """A projection that is given a flag, and gives back two things."""
+
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.linear = nnx.Linear(4, 4, kernel_metadata=logical_axes("embed", None), rngs=rngs)
+
+    def __call__(self, x: jax.Array, mask: jax.Array | None, *, is_doubled: bool) -> tuple[jax.Array, None]:
+        x = x if mask is None else x * mask
+        return self.linear(x) * (2 if is_doubled else 1), None
+
+
+def test_what_is_gathered_takes_flags_and_gives_several_things() -> None:
+    layer, x = Masked(nnx.Rngs(0)), jnp.arange(8.0).reshape(2, 4)
+    real = jax.make_mesh((1,), ("fsdp",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:1])
+
+    def gradient(layer: Masked, x: jax.Array, mask: jax.Array | None) -> Any:
+        return nnx.grad(lambda layer: (gathered(layer)(x, mask, is_doubled=True)[0] ** 2).sum())(layer)
+
+    for mask in (None, jnp.array([1.0, 0.0, 2.0, 1.0])):
+        expected = nnx.jit(gradient)(layer, x, mask)
+        with rules_on(real, {"batch": "fsdp", "embed": "fsdp"}):
+            found = nnx.jit(gradient)(layer, x, mask)
+            assert gathered(layer)(x, mask, is_doubled=False)[1] is None
+        np.testing.assert_allclose(found.linear.kernel[...], expected.linear.kernel[...], rtol=1e-6)
 
 
 def test_what_the_mesh_does_not_divide_is_said_all_at_once() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from port.translation.ir.expr import NoSource, literal
 from port.translation.ir.origin import ConstructorArgument
 from port.translation.ir.origin_numbers import origin_of, plain, with_origin
 
@@ -38,7 +39,7 @@ class TrackedArguments:
         """
         if isinstance(value, int | float):
             return with_origin(plain(value), ConstructorArgument(constructor, argument))
-        if depth >= _DEEPEST:
+        if depth >= _DEEPEST or (isinstance(value, tuple | list | dict) and not _has_source(value)):
             return value
         if type(value) in (tuple, list) and len(value) <= _LONGEST:
             items = (self.known(item, constructor, f"{argument}[{k}]", depth + 1) for k, item in enumerate(value))
@@ -63,6 +64,15 @@ class TrackedArguments:
         """Return the argument that a configuration is, or is a modified copy of; None where it is neither."""
         made, origin = self._objects.get(id(value), (None, None))
         return origin if made is value else _copied_from(value)
+
+
+def _has_source(value: Any) -> bool:
+    """Whether source can hold a container: one with an enum's member or an object in it, it cannot."""
+    try:
+        literal(value)
+    except NoSource:
+        return False
+    return True
 
 
 def _copied_from(value: Any) -> ConstructorArgument | None:

@@ -77,6 +77,13 @@ class LLaMA(nn.Module):
         return self.head(self.norm(x))
 
 
+class FewKeys(LLaMA):
+    """Two heads of keys and values, each for two of queries."""
+
+    def __init__(self, depth: int = 2) -> None:
+        super().__init__(heads=4, kv_heads=2, depth=depth)
+
+
 class GPTBlock(nn.Module):
     """One projection for queries, keys and values; biases, and a Sequential."""
 

@@ -1,7 +1,8 @@
 """Trains a translated model on every mesh of up to eight virtual devices; a process of its own, prints JSON.
 
 ``python sharded_training.py LLaMA --depth 3 --scan``. On one mesh, ``--mesh '{"tensor": 4}'``, what is wrong: a rule,
-``--rules '{"embed": "tensor"}'``; a source whose projections are left to the compiler, ``--loose``.
+``--rules '{"embed": "tensor"}'``; a source whose projections are left to the compiler, ``--loose``; rules that divide
+within heads, ``--within-heads``.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import warnings
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -22,7 +24,7 @@ import torch
 from flax import nnx
 from image_nets import ResNet
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
-from language_nets import GPT, LLaMA, SharedKeys
+from language_nets import GPT, FewKeys, LLaMA, SharedKeys
 
 import port
 from port.nn import rules_on
@@ -65,7 +67,9 @@ def trained(made: Any, batch: Any, axes: dict[str, int] | None, rules: Any, step
     devices = jax.devices()[: prod(axes.values())]
     auto = (AxisType.Auto,) * len(axes)
     mesh = jax.make_mesh(tuple(axes.values()), tuple(axes), axis_types=auto, devices=devices)
-    model = made.build(mesh=mesh, rules=rules, **options)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", UserWarning)
+        model = made.build(mesh=mesh, rules=rules, **options)
     along = [axis for axis in axes if axis != "tensor"]
     batch = jax.device_put(batch, NamedSharding(mesh, PartitionSpec(tuple(along) or None)))
     with rules_on(mesh, made.rules, rules):
@@ -83,6 +87,7 @@ def trained(made: Any, batch: Any, axes: dict[str, int] | None, rules: Any, step
         "forward": sum("transpose(" not in each.op and "dot_general" in each.op for each in found),
         "unmeant": unmeant(found, shapes, mesh.shape, along),
         "bytes": sorted(set(held.values())),
+        "warnings": [str(each.message) for each in warned if each.category is UserWarning],
         "stays": all(
             one.get_value().sharding.is_equivalent_to(other.get_value().sharding, one.get_value().ndim)
             for one, other in zip(
@@ -102,7 +107,7 @@ def main(name: str, *options: str) -> None:
     jax.config.update("jax_enable_x64", True)
     torch.manual_seed(0)
     depth = {"depth": int(options[options.index("--depth") + 1])} if "--depth" in options else {}
-    nets: dict[str, Any] = {"GPT": GPT, "LLaMA": LLaMA, "SharedKeys": SharedKeys, "ResNet": ResNet}
+    nets: dict[str, Any] = {each.__name__: each for each in (GPT, LLaMA, FewKeys, SharedKeys, ResNet)}
     batch = batch_of(nets[name])
     net = partial(nets[name], **depth)
     example = torch.randn(8, 3, 6, 6) if name == "ResNet" else torch.randint(0, 40, (2, 6))
@@ -111,6 +116,8 @@ def main(name: str, *options: str) -> None:
     given = {name: json.loads(text) for name, text in pairwise(options) if name in ("--rules", "--mesh")}
     if "--loose" in options:
         made = replace(made, source=re.sub(r"gathered\((self\.\w+)\)", r"\1", made.source))
+    if "--within-heads" in options:
+        made = replace(made, rules={name: along and "".join(along) for name, along in made.rules.items()})
     meshes = {"one": given["--mesh"]} if "--mesh" in given else MESHES
     run = partial(trained, made, batch, rules=given.get("--rules"), steps=2 if "--mesh" in given else STEPS)
     told = {name: run(axes=axes) for name, axes in meshes.items()}

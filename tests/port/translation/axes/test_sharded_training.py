@@ -88,6 +88,22 @@ def test_one_key_for_all_queries_and_convolutions_too(net: str, mesh: Any) -> No
     assert {each.split()[0] for each in run["collectives"]} == {"all-gather", "all-reduce"}
 
 
+@pytest.mark.parametrize("mesh", [{"tensor": 4}, {"fsdp": 2, "tensor": 4}])
+def test_heads_of_keys_that_the_devices_do_not_divide_stay_whole(mesh: Any) -> None:
+    told = ran("FewKeys", "--mesh", json.dumps(mesh))
+    run = told["meshes"]["one"]
+    assert np.abs(np.asarray(run["losses"]) - told["one"]["losses"]).max() <= 1e-9
+    # The gradients of keys and values are gathered: each device has those of its own heads of queries.
+    assert len(run["unmeant"]) == 2 * 2
+    assert all("all-gather along tensor" in each and "(jit(step)/transpose(" in each for each in run["unmeant"])
+    (warning,) = run["warnings"]
+    assert warning.startswith(
+        "kv stays whole on every device (layers.0.attention.k.kernel and 3 more): 4 devices along"
+    )
+    asked = ran("FewKeys", "--mesh", json.dumps(mesh), "--rules", '{"kv": null}')["meshes"]["one"]
+    assert (asked["warnings"], asked["bytes"]) == ([], run["bytes"])
+
+
 @pytest.mark.parametrize(
     ("net", "mesh", "wrong", "said"),
     [
@@ -96,9 +112,11 @@ def test_one_key_for_all_queries_and_convolutions_too(net: str, mesh: Any) -> No
         # The parameters are divided, and the batch is not.
         ("LLaMA", {"fsdp": 4}, ("--rules", '{"batch": null}'), "activations"),
         # A projection that tensor parallelism leaves whole has parts computed all the same.
-        ("GPT", {"fsdp": 2, "tensor": 4}, ("--loose",), "no intended collective moves shards between devices"),
+        ("GPT", {"fsdp": 2, "tensor": 4}, ("--loose",), "nothing that is meant sends parts about"),
+        # Each device has half of a head of keys.
+        ("FewKeys", {"tensor": 4}, ("--within-heads",), "nothing that is meant sends parts about"),
     ],
-    ids=["embed along tensor", "no batch", "not gathered"],
+    ids=["embed along tensor", "no batch", "not gathered", "within heads"],
 )
 def test_what_is_wrong_is_found_by_the_collectives(net: str, mesh: Any, wrong: tuple[str, ...], said: str) -> None:
     told = ran(net, "--mesh", json.dumps(mesh), *wrong)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from enum import Enum, IntEnum, StrEnum
 from typing import Any
 
 import jax.numpy as jnp
@@ -54,6 +55,20 @@ THINGS = (None, "a", b"b", ..., (), (1,), [1, (2, -3)], {"a": [1], 2: None})
 def test_a_literal_is_worth_what_it_is_of(thing: Any) -> None:
     made = eval(source(literal(thing)), {"jnp": jnp})
     assert made == thing and type(made) is type(thing)
+
+
+class Level(IntEnum):
+    HIGH = 5
+
+
+class Name(StrEnum):
+    FIRST = "a"
+
+
+def test_members_of_an_enum_are_their_values() -> None:
+    assert source(literal((Level.HIGH, Name.FIRST))) == "(5, 'a')"
+    with pytest.raises(NoSource):
+        literal(Enum("Kind", "RELU").RELU)
 
 
 def test_literals_that_numbers_do_not_say() -> None:

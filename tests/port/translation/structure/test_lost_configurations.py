@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Any
 
 import pytest
 import torch
@@ -45,6 +47,49 @@ class Together(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.criterion(self.net(x))
+
+
+class Level(IntEnum):
+    HIGH = 5
+
+
+class Kind(Enum):
+    RELU = "relu"
+
+
+@dataclass
+class Odd:
+    field: Any
+    features: int = 4
+
+
+class Reads(nn.Module):
+    def __init__(self, config: Odd) -> None:
+        super().__init__()
+        self.config = config
+        field = config.field
+        width = field if isinstance(field, int) else field[0]
+        self.net = nn.Linear(config.features, width.hidden if isinstance(width, Config) else width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.net(x)
+        return x * self.config.field if isinstance(self.config.field, int) else x
+
+
+FIELDS = {
+    "int enum": Level.HIGH,
+    "enum": (3, Kind.RELU),
+    "list": [3, Kind.RELU],
+    "configurations": (Config(3), Config()),
+}
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
+def test_a_field_that_source_cannot_hold_is_numbers(field: Any) -> None:
+    made = port.translate(Reads(Odd(field)), (torch.randn(3, 4),), construct=lambda: Reads(Odd(field)))
+    assert made.proof is not None and made.proof.agrees, made.proof
+    assert "config.features" in made.source
 
 
 @pytest.mark.parametrize("config", [Config(), Config(hidden=9)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -75,6 +76,19 @@ def test_within_others() -> None:
     assert argument(known(((((3,),),),))[0][0][0][0]) is None
     long = tuple(range(65))
     assert known(long) is long
+
+
+class Kind(Enum):
+    RELU = "relu"
+
+
+@pytest.mark.parametrize("odd", [Kind.RELU, Inner(), torch.float32, {3}, object()])
+def test_a_container_that_source_cannot_hold_is_left(odd: Any) -> None:
+    for container in ((3, odd), [3, odd], {"a": 3, "b": odd}, ((3, odd),)):
+        assert known(container) is container
+    held = Settings(sizes=(3, odd))
+    assert argument(known(held).sizes[0]) is None
+    assert argument(known(held).dim) == "given.dim"
 
 
 def test_a_configuration_is_copied() -> None:
