@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import gcd
+from itertools import chain
+from math import gcd, isqrt
 from typing import Any
 
 from port.errors import UsageError
@@ -117,17 +118,41 @@ def _candidates(fields: Mapping[Path, Any], shared: Mapping[Path, int]) -> Itera
     fewer = _fewer(fields, shared)
     widths, heads = _matching(fields, WIDTHS), _matching(fields, HEADS)
     hidden = min((min(_numbers(value)) for path, value in widths.items() if _is_hidden(path[-1])), default=0)
-    for by_width in _divisors(widths, lambda by: hidden // by >= NARROWEST and _are_wide(widths, by)):
-        for by_heads in _divisors(heads, lambda by: all(_are_enough(value, by) for value in heads.values())):
-            scaled = _apart({path: _divided(value, by_width) for path, value in widths.items()})
-            scaled |= {path: _divided(value, by_heads) for path, value in heads.items()}
-            yield {
-                path: value
-                for path, value in {**fewer, **scaled, **_head_widths(fields, scaled)}.items()
-                if value != fields[path]
-            }
+    sizes = [
+        (by_width, by_heads)
+        for by_width in _divisors(widths, lambda by: hidden // by >= NARROWEST and _are_wide(widths, by))
+        for by_heads in _divisors(heads, lambda by: all(_are_enough(value, by) for value in heads.values()))
+    ]
+    found = []
+    for by_width, by_heads in sizes:
+        scaled = _apart({path: _divided(value, by_width) for path, value in widths.items()})
+        scaled |= {path: _divided(value, by_heads) for path, value in heads.items()}
+        found.append({**fewer, **scaled, **_head_widths(fields, scaled)})
+    for settings in [one for one in found if _shows_its_numbers(one)] or found:
+        yield {path: value for path, value in settings.items() if value != fields[path]}
     yield fewer
     yield {}
+
+
+def _shows_its_numbers(settings: Mapping[Path, Any]) -> bool:
+    """Whether what is computed with a hidden width, or with a head's, shows where it comes from.
+
+    A model scales by roots of its widths. That of 16 is 4, or 0.25: a number that may have come from anywhere. A head
+    that is 2 wide has one frequency, which is 1 whatever the base.
+    """
+    hidden = {path: _numbers(value) for path, value in settings.items() if _is_hidden(path[-1])}
+    heads = [
+        settings.get((*path[:-1], "head_dim"), settings[path] // settings[*path[:-1], name])
+        for path in hidden
+        if isinstance(settings[path], int)
+        for name in ("num_attention_heads", "num_heads", "n_head", "encoder_attention_heads")
+        if isinstance(settings.get((*path[:-1], name)), int)
+    ]
+    return min(heads, default=NARROW) >= NARROW and not any(map(_is_square, [*chain(*hidden.values()), *heads]))
+
+
+def _is_square(number: int) -> bool:
+    return isqrt(number) ** 2 == number
 
 
 def _apart(widths: dict[Path, Any]) -> dict[Path, Any]:

@@ -40,6 +40,14 @@ def layers(count: int = 4, **options: Any) -> list[Layer]:
     return [Layer(rngs, share=0.1 * place, index=place, **options) for place in range(count)]
 
 
+def in_float64(given: list[Layer]) -> list[Layer]:
+    """Give layers parameters and statistics of double precision, where no order of sums shows."""
+    for layer in given:
+        state = nnx.state(layer, nnx.Any(nnx.Param, nnx.BatchStat))
+        nnx.update(layer, jax.tree.map(lambda leaf: leaf.astype(jnp.float64), state))
+    return given
+
+
 def scanned(stack: Any, x: jax.Array) -> Any:
     step = nnx.scan(lambda layer, x: layer(x), in_axes=(0, nnx.Carry), out_axes=nnx.Carry)
     return step(stack, x)
@@ -54,25 +62,27 @@ def one_by_one(given: Any, x: jax.Array) -> Any:
 X = jax.random.normal(jax.random.key(7), (6, 5))
 
 
+@jax.enable_x64(True)
 def test_it_does_what_the_layers_do_and_leaves_what_they_leave() -> None:
-    whole, stack = layers(), stacked(layers())
+    whole, stack = in_float64(layers()), stacked(in_float64(layers()))
+    x = X.astype(jnp.float64)
     for layer in [*whole, stack]:
         layer.set_attributes(deterministic=True)
 
     def loss(run: Any, model: Any) -> Any:
-        return jnp.sum(run(model, X) ** 2)
+        return jnp.sum(run(model, x) ** 2)
 
     one, gradients = nnx.value_and_grad(partial(loss, one_by_one))(nnx.List(whole))
     other, of_stack = nnx.value_and_grad(partial(loss, scanned))(stack)
-    np.testing.assert_allclose(one, other, rtol=1e-6)
+    np.testing.assert_allclose(one, other, rtol=1e-12)
     for place, layer in enumerate(whole):
-        np.testing.assert_allclose(gradients[place].fc.kernel[...], of_stack.fc.kernel[place], rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(layer.norm.mean[...], stack.norm.mean[place], rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(gradients[place].fc.kernel[...], of_stack.fc.kernel[place], rtol=1e-10)
+        np.testing.assert_allclose(layer.norm.mean[...], stack.norm.mean[place], rtol=1e-12)
     assert not np.allclose(stack.norm.mean[...], 0)
     # A stack of the layers in another order is another model.
-    turned = stacked(layers()[::-1])
+    turned = stacked(in_float64(layers())[::-1])
     turned.set_attributes(deterministic=True)
-    assert not np.allclose(scanned(turned, X), scanned(stack, X), rtol=1e-3)
+    assert not np.allclose(scanned(turned, x), scanned(stack, x), rtol=1e-3)
 
 
 def test_each_layer_draws_with_a_key_of_its_own_also_from_a_stream_that_all_share() -> None:

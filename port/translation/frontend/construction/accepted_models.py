@@ -16,6 +16,7 @@ from port.translation.frontend.construction.settings import ConfiguredModel, Set
 from port.translation.frontend.example_inputs import numbers_of
 from port.translation.frontend.meta_device import built_on_meta, constructed_on_meta, is_on_meta
 from port.translation.frontend.python_random import reseeded
+from port.translation.frontend.quiet import quiet
 from port.translation.frontend.resized_inputs import resized, tensors_of
 from port.translation.frontend.shape_runs import ShapeRuns
 
@@ -129,7 +130,8 @@ def run_once(model: ConfiguredModel, meta: bool) -> None:
         for call in model.calls:
             if meta:  # as the capture runs it: masks and indices have values
                 run = ShapeRuns(made)
-                run(*run.inputs(*call))
+                with quiet():  # a size that does not fit is rejected: torch need not log it
+                    run(*run.inputs(*call))
             else:
                 args, kwargs = copy.deepcopy(call)
                 made(*args, **kwargs)

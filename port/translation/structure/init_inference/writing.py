@@ -153,8 +153,13 @@ def _candidates(draw: Draw, shape: tuple[int, ...]) -> list[syntax.Expr]:
             by_fans = list(_by_fans(high / math.sqrt(3), shape, "uniform"))
         case "normal", (mean, std) if mean == 0:
             by_fans = list(_by_fans(std, shape, "normal"))
-    is_plain = not plain or is_short(draw.numbers[1])
+    is_plain = not plain or (is_short(draw.numbers[1]) and not (by_fans and _is_a_root(draw.numbers[1])))
     return [*of_layers, *plain, *by_fans] if is_plain else [*of_layers, *by_fans, *plain]
+
+
+def _is_a_root(value: float) -> bool:
+    """Whether a number is 1/16, 1/32 or less: short by chance, as the root of a fan that is a power of two."""
+    return value <= 1 / 16 and math.frexp(value)[0] == 0.5
 
 
 def _plain(draw: Draw) -> Iterator[syntax.Expr]:

@@ -16,13 +16,13 @@ transformers = pytest.importorskip("transformers", reason="an extra of the tests
 FOUND: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, tuple[int, ...]]]] = {
     "BertModel": (
         {"vocab_size": 900},
-        {"num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 64},
+        {"num_hidden_layers": 2, "hidden_size": 24, "num_attention_heads": 2, "intermediate_size": 96},
         {"input_ids": (2, 11)},
     ),
     # Two kinds of attention, of which every sixth is the other one.
     "Gemma3ForCausalLM": (
         {"vocab_size": 900},
-        {"num_hidden_layers": 6, "hidden_size": 16, "num_key_value_heads": 2, "head_dim": 8},
+        {"num_hidden_layers": 6, "hidden_size": 24, "num_key_value_heads": 2, "head_dim": 8},
         {"input_ids": (2, 11)},
     ),
     "DeepseekV3ForCausalLM": (
@@ -33,19 +33,19 @@ FOUND: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, tuple[int, ...]
     # A square would hide what is transposed.
     "GptOssForCausalLM": (
         {"vocab_size": 900},
-        {"num_hidden_layers": 2, "hidden_size": 16, "intermediate_size": 24, "num_local_experts": 8},
+        {"num_hidden_layers": 2, "hidden_size": 18, "intermediate_size": 27, "num_local_experts": 8},
         {"input_ids": (2, 11)},
     ),
     # Layers that share their weights are a loop; a width of 1 would be broadcast.
     "AlbertModel": (
         {"vocab_size": 900, "hidden_size": 512, "num_attention_heads": 8, "intermediate_size": 1024},
-        {"num_hidden_layers": 4, "hidden_size": 16, "embedding_size": 4, "intermediate_size": 32},
+        {"num_hidden_layers": 4, "hidden_size": 32, "embedding_size": 8, "intermediate_size": 64},
         {"input_ids": (2, 11)},
     ),
     # Of both kinds of states a product is taken.
     "SiglipModel": (
         {"text_config.vocab_size": 900, "vision_config.image_size": 32},
-        {"text_config.hidden_size": 16, "text_config.projection_size": 16, "vision_config.hidden_size": 16},
+        {"text_config.hidden_size": 24, "text_config.projection_size": 24, "vision_config.hidden_size": 24},
         {"input_ids": (2, 11), "pixel_values": (2, 3, 32, 32)},
     ),
     "SwinModel": (
@@ -56,18 +56,18 @@ FOUND: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, tuple[int, ...]
     # Its stages have names, as many as layers.
     "Dinov2Model": (
         {"image_size": 28},
-        {"num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 2},
+        {"num_hidden_layers": 2, "hidden_size": 24, "num_attention_heads": 2},
         {"pixel_values": (2, 3, 28, 28)},
     ),
     "Wav2Vec2Model": ({}, {"num_hidden_layers": 2, "num_attention_heads": 2}, {"input_values": (2, 3840)}),
     "CLIPModel": (
         {"vision_config.image_size": 64},
-        {"text_config.num_hidden_layers": 2, "vision_config.hidden_size": 24, "projection_dim": 16},
+        {"text_config.num_hidden_layers": 2, "vision_config.hidden_size": 48, "projection_dim": 32},
         {"input_ids": (2, 11), "pixel_values": (2, 3, 64, 64)},
     ),
     "WhisperModel": (
         {"max_source_positions": 20},
-        {"encoder_layers": 2, "decoder_layers": 2, "d_model": 16},
+        {"encoder_layers": 2, "decoder_layers": 2, "d_model": 24},
         {"input_features": (2, 80, 40), "decoder_input_ids": (2, 7)},
     ),
 }
