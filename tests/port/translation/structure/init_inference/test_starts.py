@@ -54,6 +54,15 @@ def test_a_table_that_its_constructor_works_out(table: str, expected: str) -> No
     assert table not in source(turned)
 
 
+class Probe(nn.Module):
+    """Tables whose bounds are powers of two: of a fan, and of the author's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_fans = nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, 1, 768)))
+        self.written = nn.Parameter(nn.init.uniform_(torch.empty(1, 1, 768), -0.125, 0.125))
+
+
 def drawn(source: str, seed: int) -> np.ndarray:
     names = {"nnx": nnx, "jnp": jnp, "port": port, "param_dtype": jnp.float32, "math": __import__("math")}
     return np.asarray(eval(source, names | {"rngs": nnx.Rngs(seed)}))
@@ -69,6 +78,8 @@ def drawn(source: str, seed: int) -> np.ndarray:
         (Language, "norms.0.weight", "jnp.ones((12,), param_dtype)"),
         (Language, "mlps.0.c_proj.weight", "nnx.initializers.normal(0.01)"),
         (Recurrent, "noise", "port.nn.torch_uniform(1.0, 3.0)"),
+        (Probe, "of_fans", "variance_scaling(1.0, 'fan_out', 'uniform')"),
+        (Probe, "written", "port.nn.torch_uniform(-0.125, 0.125)"),
         (Recurrent, "lstm.bias_ih_l0", "patched(nnx.initializers.zeros, (jnp.s_[5:10], nnx.initializers.ones))"),
     ],
 )
