@@ -159,7 +159,7 @@ def _candidates(draw: Draw, shape: tuple[int, ...]) -> list[syntax.Expr]:
 
 def _is_a_root(value: float) -> bool:
     """Whether a number is 1/16, 1/32 or less: short by chance, as the root of a fan that is a power of two."""
-    return value <= 1 / 16 and math.frexp(value)[0] == 0.5
+    return 0 < value < 0.1 and math.isclose(value, 2.0 ** round(math.log2(value)), rel_tol=1e-12)
 
 
 def _plain(draw: Draw) -> Iterator[syntax.Expr]:
