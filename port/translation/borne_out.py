@@ -16,6 +16,7 @@ from port.translation.frontend.construction.moved_settings import (
     resized_axes,
 )
 from port.translation.frontend.construction.settings import Setting, Sized
+from port.translation.frontend.resized_inputs import tensors_of
 from port.translation.ir import syntax
 from port.translation.ir.expr import worth
 from port.translation.moving_together import is_constant, moving_together
@@ -150,6 +151,7 @@ class _Trying:
         self.tried: list[Mapping[str, Any]] = []
         self.why: dict[Setting, str] = {}
         self.resized: dict[tuple[int, int], str] = {}
+        self._known: dict[str, Program | None] = {}
 
     def alike(
         self, model: Sized, near: Sized | None = None, asked: Sequence[tuple[Sized, Program]] = ()
@@ -238,8 +240,14 @@ class _Trying:
         return found
 
     def _same(self, other: Sized) -> Program | None:
-        """The program at other settings, where it is the same source."""
+        """The program at other settings, where it is the same source; each is translated once."""
         self.left -= 1
+        key = _key(other)
+        if key not in self._known:
+            self._known[key] = self._translated(other)
+        return self._known[key]
+
+    def _translated(self, other: Sized) -> Program | None:
         made = self.written(other)
         line = "" if made is None else difference(self.program, made)
         if made is not None and not line:
@@ -254,6 +262,12 @@ class _Trying:
         why = self.why.get(setting, _ALONE)
         says = refusal(model, setting, self.program.tree.root) if why == _REFUSED else ""
         return f"{why}: {says}" if says else why
+
+
+def _key(model: Sized) -> str:
+    """What tells a model from the others that are moved from the same one."""
+    shapes = [[tuple(tensor.shape) for tensor in tensors_of(*call)] for call in model.calls]
+    return repr((list(model.moved.items()), shapes))
 
 
 def _modules(program: Program) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,17 +30,45 @@ if TYPE_CHECKING:
 from port.translation.wanted import CapturedModel, Wanted
 
 
-def held_arguments(
-    original: CapturedModel, wanted: Wanted, *, keeps: bool, wrong: Mapping[Setting, str]
-) -> tuple[BorneOut, Sized | None, ConstructionCalls | None, list[Asked]]:
-    """Which arguments of constructors hold; how the original is constructed at other settings, if it can be; the calls
-    of its constructors, if these are written as their source has them; and what somebody asked for."""
+@dataclass(frozen=True)
+class HeldArguments:
+    """Which arguments of constructors hold, and what was translated to find it out.
+
+    Attributes:
+        borne: the arguments.
+        model: how the original is constructed at other settings; None where it cannot be.
+        kept: the calls of its constructors, if these are written as their source has them.
+        asked: the original as somebody constructs it otherwise.
+        program: with all arguments; None where nothing was tried.
+    """
+
+    borne: BorneOut
+    model: Sized | None = None
+    kept: ConstructionCalls | None = None
+    asked: Sequence[Asked] = ()
+    program: Program | None = None
+
+    def without(self, wrong: Mapping[Setting, str]) -> HeldArguments:
+        """The same with settings that were seen not to hold, by why they do not."""
+        if self.program is None:
+            return self
+        return replace(self, borne=with_fixed(self.borne, self.program, wrong))
+
+
+def held_arguments(original: CapturedModel, wanted: Wanted, *, keeps: bool) -> HeldArguments:
+    """Find out which arguments of constructors hold.
+
+    Args:
+        original: the model.
+        wanted: of its translation.
+        keeps: whether constructors may be written as their source has them.
+    """
     captured, root = original.captured, original.root
     cls: Any = type(root)
     if original.construction is None:
         unknown = original.unknown or (CONSTRUCTED_OTHERWISE if original.construct is not None else NOT_CONSTRUCTED)
         has_arguments = wanted.check and bool(parameters(cls))
-        return BorneOut(settings=OtherSettings(unknown=unknown)) if has_arguments else BorneOut(), None, None, []
+        return HeldArguments(BorneOut(settings=OtherSettings(unknown=unknown)) if has_arguments else BorneOut())
     model = sized(original.construction, root, [(case.args, case.kwargs) for case in captured])
     if model is not None and original.construct is not None:
         model = replace(model, given=with_constructed_values(model.given, original.construct))
@@ -57,10 +85,13 @@ def held_arguments(
     # Constructors that are written as their source has them need nothing that bears them out.
     alone = partial(_alone, captured[0], original.construction) if whole.kept is None else None
     shown = [(each.model, each.program) for each in asked if each.program is not None]
-    borne = borne_out(
-        whole.program, model, partial(written_at, base=whole), alone=alone, steps=steps, near=near, asked=shown
-    )
-    return with_fixed(borne, whole.program, wrong), model, whole.kept, asked
+
+    def written(other: Sized) -> Program | None:
+        known = next((made for one, made in shown if one is other), None)
+        return written_at(other, whole) if known is None else known
+
+    borne = borne_out(whole.program, model, written, alone=alone, steps=steps, near=near, asked=shown)
+    return HeldArguments(borne, model, whole.kept, asked, whole.program)
 
 
 def _alone(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +25,7 @@ from port.translation.frontend.construction.construction_calls import Constructi
 from port.translation.frontend.construction.settings import Setting, Sized
 from port.translation.frontend.long_formulas import LONGEST
 from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, check_all_found, is_on_meta
-from port.translation.held_arguments import held_arguments
+from port.translation.held_arguments import HeldArguments, held_arguments
 from port.translation.ir import syntax
 from port.translation.program_settings import settings_of
 from port.translation.programs import Programmed, programmed
@@ -60,7 +60,7 @@ class Shape:
 
 
 def written(
-    original: CapturedModel, wanted: Wanted, *, keeps: bool = True, wrong: Mapping[Setting, str] | None = None
+    original: CapturedModel, wanted: Wanted, *, keeps: bool = True, held: HeldArguments | None = None
 ) -> tuple[Translation, bool]:
     """The translation of a model, and whether its constructors are written as their source has them.
 
@@ -68,8 +68,7 @@ def written(
         original: the model.
         wanted: of its translation.
         keeps: whether constructors may be written so.
-        wrong: arguments with others of which what was written was another model → how; they are written as their
-            values.
+        held: which arguments of constructors hold; by default that is found out.
 
     Raises:
         UsageError: two example calls that no argument tells apart; in ``at``, what the original or the source does not
@@ -78,7 +77,8 @@ def written(
     root, check, remat = original.root, wanted.check, wanted.remat
     without_weights = is_on_meta(root)
     with _told_apart(root):
-        borne, model, kept, asked = held_arguments(original, wanted, keeps=keeps, wrong=wrong or {})
+        held = held_arguments(original, wanted, keeps=keeps) if held is None else held
+        borne, model, kept, asked = held.borne, held.model, held.kept, held.asked
         settles = check and not without_weights
         said, made, source, shape = _said(original, wanted, borne.fixed, kept=kept, asked=asked, settles=settles)
     if without_weights:
@@ -109,8 +109,8 @@ def written(
             around = proved_around(elsewhere, model, settings, **times, tell=wanted.tell)
             if around.wrong is not None:
                 # Of two that were moved together the second: each by itself was the same.
-                refuted = {**(wrong or {}), around.wrong.moved[-1]: around.wrong.sentence}
-                return written(original, wanted, keeps=keeps, wrong=refuted)
+                refuted = held.without({around.wrong.moved[-1]: around.wrong.sentence})
+                return written(original, wanted, keeps=keeps, held=refuted)
             made = replace(made, settings=replace(borne.settings, sizes=around))
             proof = replace(proof, sizes=made.settings.sentence)
     proofs = [(model.named, elsewhere.proof(model, time_limit=wanted.time_limit)) for model in there]

@@ -68,10 +68,22 @@ class _Original:
             self.args, self.kwargs = on_meta(self.args, self.kwargs)
         if double:
             self.args, self.kwargs = pytree.tree_map(in_float64, (self.args, self.kwargs))
+        self._known: dict[tuple[frozenset[tuple[Axis, int]], tuple[FreeLength, ...]], BothModes] = {}
 
-    def captured(self, given: tuple[Any, Any], *, free: Sequence[FreeLength]) -> BothModes:
-        """Its graphs on inputs."""
-        return BothModes(self.module, *given, layers=self.trials.layers, free=free, double=self.double)
+    def captured(self, sizes: Sizes, *, free: Sequence[FreeLength]) -> BothModes:
+        """Its graphs at lengths of the inputs, the example's but for these; each is captured once."""
+        given = tensors_of(self.args, self.kwargs)
+        # A tensor that is resized is detached: one that requires a gradient is then another input.
+        other = {
+            (number, axis): size
+            for (number, axis), size in sizes.items()
+            if given[number].shape[axis] != size or given[number].requires_grad
+        }
+        key = frozenset(other.items()), tuple(free)
+        if key not in self._known:
+            call = resized(self.args, self.kwargs, other)
+            self._known[key] = BothModes(self.module, *call, layers=self.trials.layers, free=free, double=self.double)
+        return self._known[key]
 
 
 def _both(original: _Original, free: Sequence[FreeLength]) -> dict[bool, Graph]:
@@ -84,7 +96,7 @@ def _both(original: _Original, free: Sequence[FreeLength]) -> dict[bool, Graph]:
     # A length of 1 is no walk: what it adds is broadcasting.
     left = free = [length for length in free if length not in walked or length.size == 1]
     while True:
-        modes = original.captured((original.args, original.kwargs), free=left)
+        modes = original.captured({}, free=left)
         graphs = {training: modes.graph(training=training) for training in (False, True)}
         fixed = {axis for graph in graphs.values() for axis in fixed_axes(graph)} | _otherwise(graphs)
         if all(fixed == fixed_axes(graph) for graph in graphs.values()):
@@ -145,7 +157,7 @@ def _regained(
     names = names_of([*free, *lost], tensors_of(original.args, original.kwargs))
     numbers = {name: tuple(at[length.axes[0]] for at in sizes) for name, length in names.items() if length in lost}
     found = {}
-    several_modes = [original.captured(resized(original.args, original.kwargs, at), free=free) for at in sizes]
+    several_modes = [original.captured(at, free=free) for at in sizes]
     for training in (False, True):
         try:
             graphs = [modes.graph(training=training) for modes in several_modes]
@@ -209,13 +221,19 @@ class BothModes:
         self.module, self.args, self.kwargs, self.layers = module, args, kwargs, layers
         self.free, self.double = free, double
         self._of_both: Trace | None = None
+        self._graphs: dict[bool, Graph] = {}
 
     def graph(self, *, training: bool) -> Graph:
-        """The run in a mode.
+        """The run in a mode, captured when it is first asked for.
 
         Raises:
             PortError, LongLength: as `captured`.
         """
+        if training not in self._graphs:
+            self._graphs[training] = self._graph(training)
+        return self._graphs[training]
+
+    def _graph(self, training: bool) -> Graph:
         if self._of_both is None:
             graph = self._captured(training)
         else:
@@ -227,7 +245,7 @@ class BothModes:
         last: Exception | None = None
         made: list[Trace] = []
         batch = [length for length in self.free if all(axis == 0 for _, axis in length.axes)]
-        attempts = [list(self.free), batch, []]
+        attempts = [list(lengths) for lengths in dict.fromkeys((tuple(self.free), tuple(batch), ()))]
         with quiet():
             while attempts:
                 left = attempts.pop(0)

@@ -43,6 +43,8 @@ _MOST = 4000
 """Expressions that are looked at for one call: conditions that depend on each other are asked again and again."""
 _LONGEST = 60
 """Letters of an expression for a tensor."""
+_Lookup = tuple[str, FrameType, ast.AST, ast.AST]
+"""A variable that is looked up: its name, its frame, where it is read, and where the frame is."""
 
 
 class NumberOrigins:
@@ -52,8 +54,8 @@ class NumberOrigins:
         root: the module that runs.
 
     Attributes:
-        remembers: whether a variable is looked up once a call. Conditions that depend on each other ask for the same
-            variables again and again; but what was looked for from too deep within others is not looked for anew.
+        remembers: whether every variable is looked up only once per call. Without it, a variable whose lookup was cut
+            short is looked up anew: it may be found when it is asked for from elsewhere.
     """
 
     def __init__(self, root: torch.nn.Module) -> None:
@@ -62,9 +64,10 @@ class NumberOrigins:
         self.parameters = FrameParameters(self.files, self.resolve)
         self._bindings: dict[ast.AST, Bindings] = {}
         self._globals: dict[tuple[SourceFile, str], list[ast.AST | None]] = {}
-        self._variables: dict[tuple[str, FrameType, ast.AST, ast.AST], Resolved] = {}
+        self._variables: dict[_Lookup, Resolved] = {}
+        self._pending: set[_Lookup] = set()
         self._rounds: dict[tuple[FrameType, str], int] = {}  # the variables of comprehensions that are looked at
-        self._depth = self._count = 0
+        self._depth = self._count = self._cut = 0
 
     def forget(self) -> None:
         """A call has been looked at: frames go on, and what was found of them holds no longer."""
@@ -86,7 +89,10 @@ class NumberOrigins:
         """
         self._depth, self._count = self._depth + 1, self._count + 1
         try:
-            return Resolved() if self._depth > _DEEPEST or self._count > _MOST else self._resolved(node, point)
+            if self._depth > _DEEPEST or self._count > _MOST:
+                self._cut += 1
+                return Resolved()
+            return self._resolved(node, point)
         finally:
             self._depth -= 1
 
@@ -226,11 +232,20 @@ class NumberOrigins:
         if (point.here.frame, name) in self._rounds:
             return Resolved(self._rounds[point.here.frame, name])
         key = name, point.here.frame, point.node, point.here.node
-        if not self.remembers:
-            return self._variable(name, point)
-        if key not in self._variables:
-            self._variables[key] = self._variable(name, point)
-        return self._variables[key]
+        if key in self._variables and (self.remembers or not self._rounds):
+            return self._variables[key]
+        if key in self._pending:  # a condition decides a variable, and the variable the condition
+            self._cut += 1
+            return Resolved()
+        cut = self._cut
+        self._pending.add(key)
+        try:
+            found = self._variable(name, point)
+        finally:
+            self._pending.remove(key)
+        if self.remembers or (self._cut == cut and not self._rounds):
+            self._variables[key] = found
+        return found
 
     def _variable(self, name: str, point: ProgramPoint) -> Resolved:
         here = point.here
