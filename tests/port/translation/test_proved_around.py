@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 import port
 from port.errors import UsageError
 from port.judging.compared import Compared
-from port.translation import Translation
+from port.translation import Translation, writing
 from port.translation.frontend.construction.settings import Sized
 from port.translation.other_settings import OtherSizes
 from port.translation.proved_around import proved_around
@@ -165,11 +166,16 @@ def test_what_the_original_refuses_stays_and_is_named_in_its_words() -> None:
 @pytest.mark.sweep
 @pytest.mark.usefixtures("from_what_they_make")
 @pytest.mark.parametrize("cls", [Wider, Scaled])
-def test_an_argument_that_does_not_hold_with_another_is_written_as_its_value(cls: type[nn.Module]) -> None:
+def test_an_argument_that_does_not_hold_with_another_is_written_as_its_value(
+    cls: type[nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Which nobody sees who moves each by itself: without other sizes both are kept."""
     assert taken(translated(cls, 3, 8, sizes_limit=0.0)) == {"dim": 8, "heads": 2}
+    moved = Mock(wraps=writing.held_arguments)
+    monkeypatch.setattr(writing, "held_arguments", moved)
     made = translated(cls, 3, 8)
     assert taken(made) == {"dim": 8}
+    moved.assert_called_once()  # what is written anew goes by what was found out before
     assert "with dim = 7, heads = 4 what was written is another model" in made.settings.fixed["heads"]
     assert made.settings.sizes.proved == ({"dim": 9},)
 
