@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -33,20 +33,38 @@ from port.translation.structure.kept_constructors import CannotKeep
 from port.translation.structure.program import Program
 
 
-def select_arguments(
-    original: CapturedModel, options: TranslationOptions, *, keeps: bool, wrong: Mapping[Setting, str]
-) -> tuple[ValidatedArguments, ConfiguredModel | None, ConstructionCalls | None, list[RequestedModel]]:
+@dataclass(frozen=True)
+class SelectedArguments:
+    """The arguments that the written constructors take, and what was translated to select them.
+
+    Attributes:
+        validated: the validated arguments.
+        model: the model at its own settings; None where it cannot be constructed at others.
+        kept: the calls of its constructors if these are kept, else None.
+        requested: the models that the user requested.
+        program: with all arguments; None where none was validated.
+    """
+
+    validated: ValidatedArguments
+    model: ConfiguredModel | None = None
+    kept: ConstructionCalls | None = None
+    requested: Sequence[RequestedModel] = ()
+    program: Program | None = None
+
+    def without(self, wrong: Mapping[Setting, str]) -> SelectedArguments:
+        """Return the same with settings fixed that were found to fail, each with why."""
+        if self.program is None:
+            return self
+        return replace(self, validated=with_fixed(self.validated, self.program, wrong))
+
+
+def select_arguments(original: CapturedModel, options: TranslationOptions, *, keeps: bool) -> SelectedArguments:
     """Select the arguments that the written constructors take.
 
     Args:
         original: the model.
         options: the options of its translation.
         keeps: whether the original's constructors may be kept.
-        wrong: settings that are known to fail → why.
-
-    Returns:
-        The validated arguments; the model at its own settings, or None where it cannot be constructed at others; the
-        calls of its constructors if these are kept, else None; and the models that the user requested.
     """
     captured, root = original.captured, original.root
     cls: Any = type(root)
@@ -54,7 +72,7 @@ def select_arguments(
         unknown = original.unknown or (CONSTRUCTED_OTHERWISE if original.construct is not None else NOT_CONSTRUCTED)
         has_arguments = options.check and bool(parameters(cls))
         settings = OtherSettings(unknown=unknown) if has_arguments else OtherSettings()
-        return ValidatedArguments(settings=settings), None, None, []
+        return SelectedArguments(ValidatedArguments(settings=settings))
     model = configured_model(original.construction, root, [(case.args, case.kwargs) for case in captured])
     if model is not None and original.construct is not None:
         model = replace(model, arguments=with_constructed_values(model.arguments, original.construct))
@@ -71,10 +89,15 @@ def select_arguments(
     # Constructors that are kept need no validation in isolation.
     isolate = partial(_isolated, captured[0], original.construction) if whole.kept is None else None
     shown = [(each.model, each.program) for each in requested if each.program is not None]
+
+    def written(other: ConfiguredModel) -> Program | None:
+        known = next((program for one, program in shown if one is other), None)
+        return program_at(other, whole) if known is None else known
+
     validated = validated_arguments(
-        whole.program, model, partial(program_at, base=whole), isolate=isolate, steps=steps, near=near, requested=shown
+        whole.program, model, written, isolate=isolate, steps=steps, near=near, requested=shown
     )
-    return with_fixed(validated, whole.program, wrong), model, whole.kept, requested
+    return SelectedArguments(validated, model, whole.kept, requested, whole.program)
 
 
 def _isolated(

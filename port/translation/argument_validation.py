@@ -17,6 +17,7 @@ from port.translation.frontend.construction.moved_settings import (
     resized_axes,
 )
 from port.translation.frontend.construction.settings import ConfiguredModel, Setting
+from port.translation.frontend.resized_inputs import tensors_of
 from port.translation.ir import syntax
 from port.translation.ir.expr import worth
 from port.translation.other_settings import OtherSettings
@@ -151,6 +152,7 @@ class _Trying:
         self.tried: list[Mapping[str, Any]] = []
         self.why: dict[Setting, str] = {}
         self.resized: dict[tuple[int, int], str] = {}
+        self._known: dict[str, Program | None] = {}
 
     def alike(
         self,
@@ -244,8 +246,15 @@ class _Trying:
         return found
 
     def _same(self, other: ConfiguredModel) -> Program | None:
-        """Return the program at other settings if its source is the same; otherwise record why not."""
+        """Return the program at other settings if its source is the same; each is translated once."""
         self.left -= 1
+        key = _key(other)
+        if key not in self._known:
+            self._known[key] = self._compared(other)
+        return self._known[key]
+
+    def _compared(self, other: ConfiguredModel) -> Program | None:
+        """Return the program at other settings if its source is the same; otherwise record why not."""
         made = self.written(other)
         line = "" if made is None else difference(self.program, made)
         if made is not None and not line:
@@ -260,6 +269,12 @@ class _Trying:
         why = self.why.get(setting, _ALONE)
         message = refusal(model, setting, self.program.tree.root) if why == _REFUSED else ""
         return f"{why}: {message}" if message else why
+
+
+def _key(model: ConfiguredModel) -> str:
+    """Return what distinguishes a model from the others that are moved from the same one."""
+    shapes = [[tuple(tensor.shape) for tensor in tensors_of(*call)] for call in model.calls]
+    return repr((list(model.moved.items()), shapes))
 
 
 def _modules(program: Program) -> int:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from port.errors import UsageError
-from port.translation.argument_selection import select_arguments
+from port.translation.argument_selection import SelectedArguments, select_arguments
 from port.translation.argument_validation import ValidatedArguments
 from port.translation.assembling import assembled, packaged
 from port.translation.at_other_settings import ModelAtOtherSettings, joined_proofs, prove_cases
@@ -61,7 +61,7 @@ def write_translation(
     options: TranslationOptions,
     *,
     keeps: bool = True,
-    wrong: Mapping[Setting, str] | None = None,
+    selected: SelectedArguments | None = None,
 ) -> tuple[Translation, bool]:
     """Write the translation of a model.
 
@@ -69,7 +69,7 @@ def write_translation(
         original: the model.
         options: the options of its translation.
         keeps: whether the original's constructors may be kept.
-        wrong: argument for which both sides differed at another value → how; it is written as its value.
+        selected: the arguments that its constructors take; by default they are selected here.
 
     Returns:
         The translation, and whether the original's constructors are kept.
@@ -81,7 +81,8 @@ def write_translation(
     root, check, remat = original.root, options.check, options.remat
     without_weights = is_on_meta(root)
     with _distinct_calls(root):
-        validated, model, kept, requested = select_arguments(original, options, keeps=keeps, wrong=wrong or {})
+        selected = select_arguments(original, options, keeps=keeps) if selected is None else selected
+        validated, model, kept, requested = selected.validated, selected.model, selected.kept, selected.requested
         settles = check and not without_weights
         base, made, source, form = _written_program(
             original, options, validated.fixed, kept=kept, requested=requested, settles=settles
@@ -114,8 +115,8 @@ def write_translation(
             around = compare_neighbouring_sizes(elsewhere, model, settings, **times, tell=options.tell)
             if around.wrong is not None:
                 # If two were changed together, fix the second: each alone agreed.
-                refuted = {**(wrong or {}), around.wrong.moved[-1]: around.wrong.sentence}
-                return write_translation(original, options, keeps=keeps, wrong=refuted)
+                refuted = selected.without({around.wrong.moved[-1]: around.wrong.sentence})
+                return write_translation(original, options, keeps=keeps, selected=refuted)
             made = replace(made, settings=replace(validated.settings, sizes=around))
             proof = replace(proof, sizes=made.settings.sentence)
     proofs = [(model.named, elsewhere.proof(model, time_limit=options.time_limit)) for model in there]

@@ -71,10 +71,22 @@ class _Original:
             self.args, self.kwargs = on_meta(self.args, self.kwargs)
         if double:
             self.args, self.kwargs = pytree.tree_map(in_float64, (self.args, self.kwargs))
+        self._known: dict[tuple[frozenset[tuple[Axis, int]], tuple[FreeLength, ...]], BothModes] = {}
 
-    def captured(self, inputs: tuple[Any, Any], *, free: Sequence[FreeLength]) -> BothModes:
-        """Return its captures on these positional and keyword inputs."""
-        return BothModes(self.module, *inputs, layers=self.trials.layers, free=free, double=self.double)
+    def captured(self, sizes: Sizes, *, free: Sequence[FreeLength]) -> BothModes:
+        """Return its captures at the example's input lengths, except for these sizes; each is made once."""
+        tensors = tensors_of(self.args, self.kwargs)
+        # A resized tensor is detached: one that requires a gradient becomes another input.
+        other = {
+            (number, axis): size
+            for (number, axis), size in sizes.items()
+            if tensors[number].shape[axis] != size or tensors[number].requires_grad
+        }
+        key = frozenset(other.items()), tuple(free)
+        if key not in self._known:
+            call = resized(self.args, self.kwargs, other)
+            self._known[key] = BothModes(self.module, *call, layers=self.trials.layers, free=free, double=self.double)
+        return self._known[key]
 
 
 def _both(original: _Original, free: Sequence[FreeLength]) -> dict[bool, Graph]:
@@ -87,7 +99,7 @@ def _both(original: _Original, free: Sequence[FreeLength]) -> dict[bool, Graph]:
     # A length of 1 is not looped over: its extra operators are broadcasting.
     left = free = [length for length in free if length not in looped or length.size == 1]
     while True:
-        modes = original.captured((original.args, original.kwargs), free=left)
+        modes = original.captured({}, free=left)
         graphs = {training: modes.graph(training=training) for training in (False, True)}
         fixed = {axis for graph in graphs.values() for axis in fixed_axes(graph)} | _named_differently(graphs)
         if all(fixed == fixed_axes(graph) for graph in graphs.values()):
@@ -149,7 +161,7 @@ def _generalised(
     names = names_of([*free, *lost], tensors_of(original.args, original.kwargs))
     numbers = {name: tuple(at[length.axes[0]] for at in sizes) for name, length in names.items() if length in lost}
     found = {}
-    several_modes = [original.captured(resized(original.args, original.kwargs, at), free=free) for at in sizes]
+    several_modes = [original.captured(at, free=free) for at in sizes]
     for training in (False, True):
         try:
             graphs = [modes.graph(training=training) for modes in several_modes]
@@ -213,13 +225,19 @@ class BothModes:
         self.module, self.args, self.kwargs, self.layers = module, args, kwargs, layers
         self.free, self.double = free, double
         self._of_both: Trace | None = None
+        self._graphs: dict[bool, Graph] = {}
 
     def graph(self, *, training: bool) -> Graph:
-        """Return the graph of a mode.
+        """Return the graph of a mode, captured when it is first needed.
 
         Raises:
             PortError, LongLength: as `captured`.
         """
+        if training not in self._graphs:
+            self._graphs[training] = self._graph(training)
+        return self._graphs[training]
+
+    def _graph(self, training: bool) -> Graph:
         if self._of_both is None:
             graph = self._captured(training)
         else:
@@ -231,7 +249,7 @@ class BothModes:
         last: Exception | None = None
         made: list[Trace] = []
         batch = [length for length in self.free if all(axis == 0 for _, axis in length.axes)]
-        attempts = [list(self.free), batch, []]
+        attempts = [list(lengths) for lengths in dict.fromkeys((tuple(self.free), tuple(batch), ()))]
         with quiet():
             while attempts:
                 left = attempts.pop(0)

@@ -12,7 +12,9 @@ import torch
 from torch import Tensor, nn
 
 import port
-from port.translation import Translation, argument_validation
+from port.translation import Translation, argument_validation, requested_models
+from port.translation.frontend.construction.settings import ConfiguredModel
+from port.translation.programs import runs_at
 
 from .constructed_anew import taken
 
@@ -30,6 +32,30 @@ class Inside(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.scale * self.down(torch.tanh(self.up(x)))
+
+
+class Looked(nn.Module):
+    """Its one number is looked up."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.fc = nn.Linear(dim, {4: 6}.get(dim, dim + 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(x)
+
+
+class Stacked(nn.Module):
+    """Has as many layers as it is told."""
+
+    def __init__(self, dim: int, depth: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(dim, dim) for _ in range(depth)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return x
 
 
 class Bounded(nn.Module):
@@ -203,6 +229,37 @@ def test_one_on_the_meta_device() -> None:
         module = Gained(4, 0.5)
     translation = port.translate(module, torch.empty(2, 4, device="meta"), construct=lambda: Gained(4, 0.5))
     assert taken(translation) == {"dim": ..., "gain": 1.0}
+
+
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    """The other sizes at which the original is captured: what it is constructed with, and its input's shape."""
+    made: list[tuple[object, ...]] = []
+
+    def noted(model: ConfiguredModel, *rest: Any, **options: Any) -> Any:
+        ((x,), _), *_ = model.calls
+        made.append((tuple(model.arguments.items()), tuple(x.shape)))
+        return runs_at(model, *rest, **options)
+
+    monkeypatch.setattr(requested_models, "runs_at", noted)
+    return made
+
+
+@pytest.mark.sweep
+def test_one_that_moves_alone_as_a_group_is_captured_once(sizes: list[tuple[object, ...]]) -> None:
+    translation = translated(Looked(4), 2, 4)
+    assert translation.settings.fixed["dim"].startswith("at 8 the source differs")
+    assert len(sizes) == len(set(sizes)) == 2
+
+
+@pytest.mark.sweep
+def test_the_size_that_somebody_asks_for_is_captured_once(sizes: list[tuple[object, ...]]) -> None:
+    """Settings are moved from it, as it is the smaller one."""
+    options: dict[str, Any] = {"construct": lambda: Stacked(4, 6), "at": [lambda: Stacked(4, 2)]}
+    translation = translated(Stacked(4, 6), 2, 4, **options)
+    assert taken(translation) == {"dim": ..., "depth": ...}
+    assert {"depth": 2} in translation.settings.tried
+    assert len(sizes) == len(set(sizes)) > 1
 
 
 def _settings(count: int) -> list[tuple[str, ...]]:

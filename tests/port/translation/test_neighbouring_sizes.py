@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 import port
 from port.errors import UsageError
 from port.judging.compared import Compared
-from port.translation import Translation
+from port.translation import Translation, writing
 from port.translation.frontend.construction.settings import ConfiguredModel
 from port.translation.neighbouring_sizes import compare_neighbouring_sizes
 from port.translation.other_settings import OtherSizes
@@ -165,11 +166,16 @@ def test_what_the_original_refuses_stays_and_is_named_in_its_words() -> None:
 @pytest.mark.sweep
 @pytest.mark.usefixtures("from_what_they_make")
 @pytest.mark.parametrize("cls", [Wider, Scaled])
-def test_an_argument_that_does_not_hold_with_another_is_written_as_its_value(cls: type[nn.Module]) -> None:
+def test_an_argument_that_does_not_hold_with_another_is_written_as_its_value(
+    cls: type[nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Changing each alone does not show it: without other sizes both are kept."""
     assert taken(translated(cls, 3, 8, sizes_limit=0.0)) == {"dim": 8, "heads": 2}
+    moved = Mock(wraps=writing.select_arguments)
+    monkeypatch.setattr(writing, "select_arguments", moved)
     made = translated(cls, 3, 8)
     assert taken(made) == {"dim": 8}
+    moved.assert_called_once()  # the second writing uses the first one's selection
     assert "with dim = 7, heads = 4 the written module computes something else" in made.settings.fixed["heads"]
     assert made.settings.sizes.proved == ({"dim": 9},)
 

@@ -44,6 +44,8 @@ _MOST = 4000
 """The most expressions that are resolved for one call: interdependent conditions are resolved again and again."""
 _LONGEST = 60
 """The longest expression for a tensor, in characters, that is used in an origin."""
+_Lookup = tuple[str, FrameType, ast.AST, ast.AST]
+"""The lookup of a variable: its name, its frame, where it is read, and where the frame is."""
 
 
 class NumberOrigins:
@@ -53,8 +55,8 @@ class NumberOrigins:
         root: the running module.
 
     Attributes:
-        remembers: whether variables are cached during one call. The cache saves interdependent conditions from being
-            resolved repeatedly, but it also keeps failures that came from too deep a nesting.
+        remembers: whether each variable is looked up only once per call. Otherwise a variable whose lookup was cut
+            short is looked up again: another path may find it.
     """
 
     def __init__(self, root: torch.nn.Module) -> None:
@@ -63,9 +65,10 @@ class NumberOrigins:
         self.parameters = FrameParameters(self.files, self.resolve)
         self._bindings: dict[ast.AST, Bindings] = {}
         self._globals: dict[tuple[SourceFile, str], list[ast.AST | None]] = {}
-        self._variables: dict[tuple[str, FrameType, ast.AST, ast.AST], Resolved] = {}
+        self._variables: dict[_Lookup, Resolved] = {}
+        self._pending: set[_Lookup] = set()
         self._rounds: dict[tuple[FrameType, str], int] = {}  # values of comprehension variables being resolved
-        self._depth = self._count = 0
+        self._depth = self._count = self._cut = 0
 
     def forget(self) -> None:
         """Drop the caches after a call, before frames continue and they go stale."""
@@ -87,7 +90,10 @@ class NumberOrigins:
         """
         self._depth, self._count = self._depth + 1, self._count + 1
         try:
-            return Resolved() if self._depth > _DEEPEST or self._count > _MOST else self._resolved(node, point)
+            if self._depth > _DEEPEST or self._count > _MOST:
+                self._cut += 1
+                return Resolved()
+            return self._resolved(node, point)
         finally:
             self._depth -= 1
 
@@ -227,11 +233,20 @@ class NumberOrigins:
         if (point.here.frame, name) in self._rounds:
             return Resolved(self._rounds[point.here.frame, name])
         key = name, point.here.frame, point.node, point.here.node
-        if not self.remembers:
-            return self._variable(name, point)
-        if key not in self._variables:
-            self._variables[key] = self._variable(name, point)
-        return self._variables[key]
+        if key in self._variables and (self.remembers or not self._rounds):
+            return self._variables[key]
+        if key in self._pending:  # a condition decides a variable, and the variable the condition
+            self._cut += 1
+            return Resolved()
+        cut = self._cut
+        self._pending.add(key)
+        try:
+            found = self._variable(name, point)
+        finally:
+            self._pending.remove(key)
+        if self.remembers or (self._cut == cut and not self._rounds):
+            self._variables[key] = found
+        return found
 
     def _variable(self, name: str, point: ProgramPoint) -> Resolved:
         here = point.here

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from pathlib import Path
 
@@ -13,8 +14,11 @@ from torch import Tensor, nn
 
 import port
 from port.errors import NoPair, UsageError
+from port.translation.frontend import diagnostics
 from port.translation.frontend.diagnostics import both_modes, fixed_axes, refusal
+from port.translation.frontend.export import traced
 from port.translation.frontend.free_lengths import free_lengths
+from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.frontend.trials import Trials
 
 HERE = Path(__file__)
@@ -168,3 +172,41 @@ def test_a_length_that_torch_fixes_is_followed_far_from_the_example() -> None:
 def test_two_lengths_have_two_names() -> None:
     translation = port.translate(WordsAndSound(), (torch.randn(2, 7), torch.randn(2, 5, 4)), check=False)
     assert translation.lengths.shapes == (("n", "t"), ("n", "t2", "l"))
+
+
+class PooledAfterSteps(nn.Module):
+    """torch.export fixes two lengths, of which one alone can be left free all the same."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        for _ in range(x.shape[3] % 3 + 1):
+            x = x * 2
+        return F.avg_pool2d(x, x.shape[2:])
+
+
+@pytest.fixture
+def traces(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    """What decides each capture that is made: the lengths of the inputs, those left free, mode and precision."""
+    made: list[tuple[object, ...]] = []
+
+    def noted(module: nn.Module, args: tuple[Tensor, ...], *rest: object, **options: object) -> object:
+        shapes = tuple(tuple(tensor.shape) for tensor in args)
+        made.append((shapes, tuple(options["free"]), options["training"], options["double"]))  # type: ignore[arg-type]
+        return traced(module, args, *rest, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(diagnostics, "traced", noted)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("module", "x"),
+    [
+        pytest.param(PooledAfterSteps(), torch.randn(2, 3, 10, 7), id="several lengths"),
+        pytest.param(Branch(), torch.randn(2, 3), id="what cannot be captured"),
+    ],
+)
+def test_no_capture_is_made_twice(module: nn.Module, x: Tensor, traces: list[tuple[object, ...]]) -> None:
+    trials = Trials(module, (x,), {}, kept_layers(module))
+    with contextlib.suppress(NoPair):
+        both_modes(trials, free=free_lengths(trials))
+    assert len(traces) > 1
+    assert len(set(traces)) == len(traces)

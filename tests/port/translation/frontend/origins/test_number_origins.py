@@ -9,10 +9,13 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 
+from port.translation.frontend.origins.executing import ProgramPoint
 from port.translation.frontend.origins.number_origins import NumberOrigins
+from port.translation.frontend.origins.resolved import Resolved
 from port.translation.ir.number import is_same
 from port.translation.ir.origin import said
 
@@ -247,3 +250,34 @@ def test_an_object_without_source_and_values_that_do_not_agree() -> None:
         self.tell(made["value"])
 
     assert _told(run) == [None, None]
+
+
+class Deciding(Net):
+    """Whether it is causal decides about the bias, and the bias whether it is causal."""
+
+    def forward(self, causal: bool = False, bias: Any = None) -> None:
+        size = width = self.heads
+        if causal:
+            bias = bias
+        if bias is not None:
+            causal = False
+            size = self.also
+        if causal:
+            width = self.dim
+        self.tell((size, width))
+
+
+def test_conditions_that_decide_each_other_are_followed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolve, lookups = NumberOrigins.resolve, list[ast.expr]()
+
+    def counted(self: NumberOrigins, node: ast.expr, point: ProgramPoint) -> Resolved:
+        lookups.append(node)
+        return resolve(self, node, point)
+
+    monkeypatch.setattr(NumberOrigins, "resolve", counted)
+    net = Deciding()
+    net.forward()
+    net.forward(causal=True)
+    net.forward(bias=X)
+    assert net.seen == [["self.heads", "self.heads"], ["self.heads", "self.dim"], ["self.also", "self.heads"]]
+    assert len(lookups) < 600
