@@ -22,6 +22,9 @@ from port.translation.structure.init_inference.stories import Draw, Elementwise,
 
 # Scale and mode of jax's variance_scaling for the gains of torch.nn.init.
 _BY_FANS = ((1.0, "fan_in"), (2.0, "fan_in"), (2.0, "fan_out"), (1.0, "fan_avg"), (1.0, "fan_out"))
+# LeCun's scale for a normal distribution that is to be truncated at twice its deviation, as jax divides by it. torch's
+# trunc_normal_ cuts at ±2 itself: where weights are small nothing is cut, and what is drawn is wider than LeCun's.
+_LECUN_UNCUT = 1 / 0.87962566103423978**2
 
 
 class Writer:
@@ -198,7 +201,7 @@ def _shifted(drawn: syntax.Expr, mean: float) -> syntax.Expr:
 def _by_fans(std: float, shape: tuple[int, ...], kind: str) -> Iterator[syntax.Expr]:
     """Variance scalings that yield this standard deviation for a weight of this shape."""
     fans = _fans(shape)
-    for scale, mode in _BY_FANS:
+    for scale, mode in (*_BY_FANS, *([(_LECUN_UNCUT, "fan_in")] if kind == "normal" else [])):
         if mode in fans and math.isclose(math.sqrt(scale / fans[mode]), std, rel_tol=1e-9):
             yield code("nnx.initializers.variance_scaling(s, m, k)", s=scale, m=mode, k=kind)
 

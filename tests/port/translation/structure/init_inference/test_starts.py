@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -55,12 +56,15 @@ def test_a_table_that_its_constructor_works_out(table: str, expected: str) -> No
 
 
 class Probe(nn.Module):
-    """Tables whose bounds are powers of two: of a fan, and of the author's own."""
+    """Tables whose bounds are powers of two: of a fan, and the author's own; a kernel with LeCun's start, uncut."""
 
     def __init__(self) -> None:
         super().__init__()
         self.of_fans = nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, 1, 768)))
         self.written = nn.Parameter(nn.init.uniform_(torch.empty(1, 1, 768), -0.125, 0.125))
+        self.kernel = nn.Parameter(
+            nn.init.trunc_normal_(torch.empty(24, 7), std=math.sqrt(1 / 24) / 0.87962566103423978)
+        )
 
 
 def drawn(source: str, seed: int) -> np.ndarray:
@@ -80,6 +84,7 @@ def drawn(source: str, seed: int) -> np.ndarray:
         (Recurrent, "noise", "port.nn.torch_uniform(1.0, 3.0)"),
         (Probe, "of_fans", "variance_scaling(1.0, 'fan_out', 'uniform')"),
         (Probe, "written", "port.nn.torch_uniform(-0.125, 0.125)"),
+        (Probe, "kernel", "variance_scaling(1.2924216342232246, 'fan_in', 'normal')"),
         (Recurrent, "lstm.bias_ih_l0", "patched(nnx.initializers.zeros, (jnp.s_[5:10], nnx.initializers.ones))"),
     ],
 )
