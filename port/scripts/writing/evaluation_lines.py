@@ -161,7 +161,7 @@ def needed_before(block: Sequence[ast.stmt], needed: set[str]) -> list[ast.stmt]
 
 
 def switches(statement: ast.stmt) -> bool:
-    """``model.eval()``"""
+    """Whether a statement switches a model's mode: ``model.eval()``."""
     match statement:
         case ast.Expr(ast.Call(ast.Attribute(attr=name))):
             return name in MODES
@@ -169,6 +169,7 @@ def switches(statement: ast.stmt) -> bool:
 
 
 def targets(statement: ast.stmt | ast.expr) -> set[str]:
+    """Return the names that a statement assigns."""
     return {one.id for one in ast.walk(statement) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
 
 
@@ -192,15 +193,15 @@ class _Staying(ast.NodeTransformer):
     """Removes return, break and continue, which do not compile outside of a function or a loop."""
 
     def visit_Return(self, node: ast.Return) -> ast.stmt:
-        """``return x`` → ``x``"""
+        """Write ``x`` for ``return x``."""
         return ast.copy_location(ast.Expr(node.value or ast.Constant(None)), node)
 
     def visit_Break(self, node: ast.Break) -> ast.stmt:
-        """``break`` → ``pass``"""
+        """Write ``pass`` for ``break``."""
         return ast.copy_location(ast.Pass(), node)
 
     def visit_Continue(self, node: ast.Continue) -> ast.stmt:
-        """``continue`` → ``pass``"""
+        """Write ``pass`` for ``continue``."""
         return ast.copy_location(ast.Pass(), node)
 
 

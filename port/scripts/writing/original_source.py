@@ -139,7 +139,7 @@ def _rates(loop: EpochLoop) -> str:
 
 
 def option_line(option: dict[str, Any]) -> str:
-    """``parser.add_argument("--lr", type=float, default=0.1, help="…")``
+    """Write an option's line: ``parser.add_argument("--lr", type=float, default=0.1, help="…")``.
 
     Raises:
         UsageError: its type or its action is defined by the script.

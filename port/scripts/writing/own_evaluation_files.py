@@ -59,7 +59,6 @@ class EvaluationWriter:
         Raises:
             UsageError: it is too complex; the message says why.
         """
-
         batches = self.seen.batches
         if not batches or not batches[0].taken or any(len(one.taken) != len(batches[0].taken) for one in batches):
             raise UsageError("it takes no numbers out of torch batch by batch")

@@ -82,7 +82,7 @@ class PathWriter:
         return written
 
     def statement(self, call: Computation) -> str:
-        """``output = self.model(data)``"""
+        """Write a call as a statement: ``output = self.model(data)``."""
         self._count = 0
         written = self._expression(call)
         self._names[call.number] = self._free(target_of(call) or f"x{len(self._names) + 1}")

@@ -120,7 +120,6 @@ def check_is_mean_of_parts(
     Raises:
         UsageError: it is not, or that cannot be decided.
     """
-
     if len(parts) < 2:
         return
     module = copy.deepcopy(module).double()

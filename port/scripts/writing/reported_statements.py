@@ -110,7 +110,7 @@ class _Written(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """``x.shape[0]``"""
+        """Write the batch's size for ``x.shape[0]``."""
         match node:
             case ast.Subscript(ast.Attribute(ast.Name(name), "shape"), ast.Constant(0)) if name in self._names.batch:
                 return self._length(name)

@@ -58,7 +58,7 @@ def with_sums(block: Sequence[ast.stmt], sums: set[str]) -> list[ast.stmt]:
 
 
 class _OfSums(ast.NodeTransformer):
-    """``total = torch.zeros(1)`` → ``total = 0.0``; ``total.double().cpu()`` → ``total``"""
+    """Writes sums as numbers: ``total = torch.zeros(1)`` → ``total = 0.0``, ``total.double().cpu()`` → ``total``."""
 
     def __init__(self, sums: set[str]) -> None:
         self._sums = sums

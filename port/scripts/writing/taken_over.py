@@ -26,6 +26,11 @@ OWN_NAMES = {
 
 
 def check_names(loop: EpochLoop) -> None:
+    """Check that no module that the copied code imports has a written file's name.
+
+    Raises:
+        UsageError: one has.
+    """
     for one in [*loop.taken.definitions, *loop.taken.body]:
         names = [one.module or ""] if isinstance(one, ast.ImportFrom) else []
         names += [name.name for name in one.names] if isinstance(one, ast.Import) else []
@@ -53,6 +58,7 @@ def values_kept(loop: EpochLoop, observation: Observation) -> dict[str, Any]:
 
 
 def interval(loop: EpochLoop) -> str:
+    """Return the source of the number of batches between two prints: the script's option or number, otherwise 10."""
     match loop.every:
         case ast.Attribute(attr=name):
             return f"args.{name}"

@@ -110,7 +110,6 @@ def write_checked(
     Raises:
         UsageError: from ``check``, or an option cannot be written.
     """
-
     original = folder / "original.py"
     original.write_text(
         formatted(original_source(loop, facts.script, observation.options, inputs, facts.ranks)), "utf-8"

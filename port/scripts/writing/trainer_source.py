@@ -303,6 +303,6 @@ def _updates(facts: TrainerFacts) -> str:
 
 
 def _part(path: str, order: Sequence[int]) -> str:
-    """``np.asarray(batch[0]).transpose(0, 2, 3, 1)``"""
+    """Write a part of the batch in JAX's layout: ``np.asarray(batch[0]).transpose(0, 2, 3, 1)``."""
     axes = f".transpose({', '.join(map(str, order))})" if list(order) != sorted(order) else ""
     return f"np.asarray({part_of_batch(path)}){axes}"

@@ -70,7 +70,6 @@ def write_turns(watched: WatchedScript) -> WrittenTurns:
     Raises:
         UsageError: it cannot be written, or the result differs from what was seen; the message names the line.
     """
-
     assert watched.capture.copies is not None
     folder, script, observation = watched.folder, watched.name, watched.observation
     copies = watched.capture.copies
