@@ -28,7 +28,7 @@ Caches = list[jax.Array]
 """The arrays of the key and value caches of each attention layer."""
 
 
-class Sampling(NamedTuple):
+class SamplingOptions(NamedTuple):
     """How a token is sampled; without a key, the likeliest is taken."""
 
     temperature: float = 1.0
@@ -199,7 +199,7 @@ def _last_of(
 @partial(jax.jit, static_argnums=(0, 1), donate_argnums=3)
 def _continued(
     graph: Any,
-    sampling: Sampling,
+    sampling: SamplingOptions,
     state: Any,
     tokens: jax.Array,
     logits: jax.Array,
@@ -311,9 +311,9 @@ def _padding(attention_mask: Any, ids: jax.Array) -> jax.Array | None:
     return jnp.asarray(padding, jnp.int32) if padding.any() else None
 
 
-def _checked_sampling(key: jax.Array | None, temperature: float, top_k: int, top_p: float) -> Sampling:
-    made = Sampling(temperature, top_k, top_p)
-    if key is None and made != Sampling():
+def _checked_sampling(key: jax.Array | None, temperature: float, top_k: int, top_p: float) -> SamplingOptions:
+    made = SamplingOptions(temperature, top_k, top_p)
+    if key is None and made != SamplingOptions():
         raise UsageError(
             "sampling needs a key: pass key=jax.random.key(0), or leave temperature, top_k and top_p out to take the "
             "likeliest tokens"

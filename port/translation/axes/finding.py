@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from port.nn import by_head
-from port.nn.logical_axes import Rules
 from port.parity.sides.precision import cpu_precision
 from port.translation.artifact.written_module import WrittenModule
 from port.translation.axes.classes import AxisClasses
@@ -17,6 +15,9 @@ from port.translation.codegen.axis_sites import calls_of, sites_of
 from port.translation.codegen.marked_source import SITE, marked
 from port.translation.frontend.example_inputs import Given
 from port.translation.structure.logical_axes import CalledLayer, LogicalAxes, Names
+
+if TYPE_CHECKING:
+    from port.nn.logical_axes import Rules
 
 RULES: Rules = {
     "batch": ("data", "fsdp"),
@@ -75,6 +76,8 @@ def logical_axes_of(written: WrittenModule, given: Given) -> LogicalAxes:
 
 
 def _rules(names: set[str | None], heads: Mapping[str, int]) -> Rules:
+    from port.nn import by_head
+
     used = {BATCH, *names}
     # One projection for queries, keys and values is cut across the heads: to divide it would send parts of heads about.
     whole = {HEADS} if QKV in used else set()

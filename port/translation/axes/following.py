@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from port.nn.flat_trace import called_jaxpr
 from port.translation.axes.classes import Axis, AxisClasses
 from port.translation.codegen.marked_source import CallMark, mark_of
 
@@ -82,6 +81,8 @@ class Following:
         return self._known[atom]
 
     def _step(self, equation: Any, inputs: list[FollowedArray]) -> list[FollowedArray]:
+        from port.nn.flat_trace import called_jaxpr
+
         name = equation.primitive.name
         if name == "scan":
             return self._scan(equation, inputs)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
-from port.nn.logical_axes import ByHead
 from port.translation.codegen.constructors import (
     annotation_of,
     base_of,
@@ -99,6 +98,8 @@ def render(
             root, weights, arguments, imports, takes_arguments=takes, partly=partly, on_mesh=on_mesh
         )
     if axes.rules is not None:
+        from port.nn.logical_axes import ByHead
+
         imports.own("logical_axes")
         if any(isinstance(along, ByHead) for along in axes.rules.values()):
             imports.own("by_head")

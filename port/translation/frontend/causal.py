@@ -12,7 +12,7 @@ TOKENS = 19
 """Tokens of the text that is tried."""
 
 
-class WithCaches(Protocol):
+class CachedOriginal(Protocol):
     """A torch module with caches, called with tokens, their position and the caches' places.
 
     Attributes:
@@ -31,7 +31,7 @@ def check_causal(module: Any, name: str) -> None:
     """Check that a token does not change the logits of earlier ones.
 
     Args:
-        module: `WithCaches`, with weights, in evaluation mode.
+        module: `CachedOriginal`, with weights, in evaluation mode.
         name: of the original, for the message.
 
     Raises:

@@ -71,7 +71,7 @@ def with_generation(proof: Proof, module: torch.nn.Module, made: WrittenModule) 
 
     Args:
         proof: that both sides compute the same in one call.
-        module: the original, with weights. One with caches is `port.translation.frontend.causal.WithCaches`.
+        module: the original, with weights. One with caches is `port.translation.frontend.causal.CachedOriginal`.
         made: the written module.
     """
     if not hasattr(module, "without_cache"):
