@@ -147,7 +147,9 @@ def optimized() -> Iterator[None]:
 def _compiled_programs_are_given_back() -> Iterator[None]:
     """Each program that XLA has compiled takes memory maps. Linux allows a process 65,530; LLVM crashes at the next."""
     yield
-    if "jax" in sys.modules and _memory_maps() > 10_000:
+    # In the short run a file compiles little. In the long one a single file may need most of what there is.
+    most = 30_000 if "JAX_DISABLE_MOST_OPTIMIZATIONS" in os.environ else 10_000
+    if "jax" in sys.modules and _memory_maps() > most:
         import jax
 
         jax.clear_caches()

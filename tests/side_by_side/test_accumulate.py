@@ -82,6 +82,7 @@ def programs(form: Callable[..., Any], k: int, model: Any = None, batch: Any = N
 @pytest.mark.parametrize("k", [4, pytest.param(16, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("form", [*SOON, "data_parallel"])
 @pytest.mark.thin(2)
+@pytest.mark.sweep
 def test_without_batch_statistics_it_is_the_whole_batch(form, k):
     loss, gradients, _ = accumulated(form, ours.build(), k)
     right = whole_gradient()
@@ -96,6 +97,7 @@ def test_without_batch_statistics_it_is_the_whole_batch(form, k):
 
 
 @pytest.mark.parametrize("form", SOON)
+@pytest.mark.sweep
 def test_with_batch_statistics_it_is_torchs_accumulated_twin_and_not_the_whole_batch(form):
     model = ours.build(batch_norm=True)
     loss, gradients, stats = accumulated(form, model, K)

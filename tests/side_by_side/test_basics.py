@@ -116,6 +116,7 @@ def test_programs(optimized):
     assert {"multiply", "sine", "negate", "exponential", "add"} <= set(our["fused"])
 
 
+@pytest.mark.sweep
 def test_traces():
     alike = {"one shape": 1, "four shapes in one": 1, "two dtypes": 2, "an int and a float": 2, "three lengths": 3}
     assert theirs.traces() == alike | {"four shapes": 2, "three floats": 2, "2 outside, now 3": 3}

@@ -177,6 +177,7 @@ PARTS = {"torch": ("model", "optimizer", "schedule"), "jax": ("params", "opt_sta
 class TestResume:
     @pytest.mark.parametrize(("side", "optimizer", "schedule"), sorted(CASES))
     @pytest.mark.thin(12)
+    @pytest.mark.sweep
     def test_bit_for_bit(self, side: str, optimizer: str, schedule: str, path: Path) -> None:
         config = Config(model="mlp", optimizer=optimizer, schedule=schedule, steps=STEPS, dropout=0.3)
         assert differing(side, config, path) == []
@@ -324,6 +325,7 @@ class TestErrors:
     @pytest.mark.filterwarnings("ignore:(?s).*_read_array_index:pytest.PytestUnraisableExceptionWarning")
     @pytest.mark.parametrize("fault", ["half", "gone"])
     @pytest.mark.thin(2)
+    @pytest.mark.sweep
     def test_a_folder_with_a_file_cut_off_or_gone(self, fault: str, path: Path) -> None:
         run = JaxRun(Config(model="mlp-by-hand"))
         run.save(path, 1)

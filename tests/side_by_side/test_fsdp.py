@@ -130,6 +130,7 @@ def check_bytes(found: Printed) -> None:
         assert held == {name: count / share for name, count in expected.items()}
 
 
+@pytest.mark.sweep
 def test_jax_trains_as_one_device_does_and_holds_a_part(in_jax: Printed) -> None:
     check_updates(in_jax)
     check_traps(in_jax)

@@ -137,6 +137,7 @@ LONG = {"softmax in bfloat16", "nothing is mixed"}
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.sweep) if name in LONG else name for name in FAULTS]
 )
+@pytest.mark.sweep
 def test_a_wrong_dtype_is_seen(name: str) -> None:
     lesson = planted("jax", *FAULTS[name])
     assert wrong(lesson.train(lesson.PRECISIONS["mixed"], STEPS)[0]) != []

@@ -274,6 +274,7 @@ def test_the_devices_are_as_many_as_the_lesson_says_if_it_says_so_in_time(facts)
     assert facts["set too late"].startswith("RuntimeError")
 
 
+@pytest.mark.sweep
 def test_pmap_drops_the_mapped_axis_and_compiles_by_itself(facts):
     assert facts["shapes that the body saw"] == [[3]]  # one trace, three calls
     assert "jit[" in facts["jaxpr"]

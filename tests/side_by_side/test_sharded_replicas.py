@@ -176,6 +176,7 @@ def jax_run(config: Config) -> tuple[Any, Any, Any]:
         return state, update, (batch, jax.random.key(0), sizes)
 
 
+@pytest.mark.sweep
 def test_a_device_holds_its_part_of_the_state_before_and_behind_an_update() -> None:
     config = Config(devices=4, parallel="fsdp", optimizer="adam", accumulate=2, clip_norm=0.5)
     state, update, told = jax_run(config)

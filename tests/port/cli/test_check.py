@@ -104,6 +104,7 @@ def test_another_epsilon_exits_with_1_and_names_the_layer(capsys: pytest.Capture
     assert "They part first at norm." in said and "epsilon is 1e-05 in torch and 0.001 in Flax" in said
 
 
+@pytest.mark.sweep
 def test_two_nnx_modules(capsys: pytest.CaptureFixture[str]) -> None:
     given = ("nets_flax:Net", "nets_flax:Net", "--input", "2,8,6,3")
     assert run(*given, "--kwargs", '{"width": 6}') == 0

@@ -132,6 +132,7 @@ def test_a_proved_mapping_is_written_and_converts(folder: Path, capsys: pytest.C
     assert main(["convert", "net.pth", "-o", "other.safetensors", *command[4:]]) == 2
 
 
+@pytest.mark.sweep
 def test_what_stays_open_is_listed_with_what_would_decide_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["match", *OPAQUE, "--inputs", "match_models:batch", "-o", "open.toml"]) == 4
     said = capsys.readouterr().out
@@ -144,6 +145,7 @@ def test_what_stays_open_is_listed_with_what_would_decide_it(folder: Path, capsy
     assert "your rule" in capsys.readouterr().out
 
 
+@pytest.mark.sweep
 def test_models_that_differ_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     given = ["match", *OPAQUE, "--input", "3,4", "--flax-kwargs", '{"activation": "relu"}']
     assert main([*given, "--rename", "^left=Dense_3"]) == 1

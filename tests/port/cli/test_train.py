@@ -84,6 +84,7 @@ def test_scripts_that_agree(tmp_path):
     assert f"opened {(tmp_path / 'run' / 'run.html').as_uri()}" in done.stdout
 
 
+@pytest.mark.sweep
 def test_scripts_that_differ_exit_with_1_and_name_the_step(tmp_path):
     jax = SCRIPT.replace("factor if", "factor * 1.0000001 if")
     done = port("train", *scripts(tmp_path, jax=jax), "--out", "run", "--", 1, 0, cwd=tmp_path)
@@ -192,6 +193,7 @@ def test_a_trainer_that_dies_ends_the_other(death, tmp_path):
     assert "out of paper" in page
 
 
+@pytest.mark.sweep
 def test_ctrl_c_ends_both_and_keeps_the_records(tmp_path):
     # A shell's background job ignores it, and so would the launcher when the tests are run in one.
     program = (

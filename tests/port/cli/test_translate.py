@@ -325,6 +325,7 @@ def test_a_proof_that_fails_is_said_first(
 # %% Its options
 
 
+@pytest.mark.sweep
 def test_a_model_that_takes_a_configuration(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -344,6 +345,7 @@ def test_a_model_that_takes_a_configuration(
     imported(tmp_path / "configured" / "test_configured.py").test_it_is_the_same_model()
 
 
+@pytest.mark.sweep
 def test_a_part_of_a_model_that_cannot_be_translated_whole(place: Path, tmp_path: Path) -> None:
     folder = tmp_path / "part"
     options = ("--submodule", "part", "--name", "tail", "--input", "2,3", "-o", str(folder))
@@ -402,6 +404,7 @@ def test_layers_that_are_stacked(place: Path, tmp_path: Path, capsys: pytest.Cap
     assert any(why in remark for remark in json.loads(capsys.readouterr().out)["remarks"])
 
 
+@pytest.mark.sweep
 def test_without_weights(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "large"
     assert run("translated_models:Net", "--meta", "--input", "2,2,3,3", "-o", str(folder)) == 4
@@ -423,6 +426,7 @@ def test_proved_small_and_run_large(place: Path, tmp_path: Path, capsys: pytest.
     assert sorted(file.name for file in folder.iterdir()) == ["net.mapping.toml", "net.py", "report.md"]
 
 
+@pytest.mark.sweep
 def test_several_example_calls(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "options"
     assert run("translated_models:Options", "--inputs", "translated_models:calls", "-o", str(folder)) == 0

@@ -58,6 +58,7 @@ def mesh(**axes: int) -> jax.sharding.Mesh:
     )
 
 
+@pytest.mark.sweep
 def test_the_source_says_the_names_and_the_rules(written: ModuleType, folder: Path) -> None:
     source = (folder / "words.py").read_text()
     assert 'kernel_metadata=logical_axes("embed", "mlp")' in source

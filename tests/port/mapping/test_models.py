@@ -131,6 +131,7 @@ NNX: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.sweep
 def test_the_weights_make_the_same_function_and_come_back_bit_for_bit():
     mapping = between(torch_net(), NnxNet(nnx.Rngs(0)))
     state = state_of(torch_net())

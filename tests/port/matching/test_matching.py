@@ -168,6 +168,7 @@ def test_branches_that_may_be_exchanged_stay_open() -> None:
     assert r"--rename '^left\.0\b=Dense_0'" in found.advice
 
 
+@pytest.mark.sweep
 def test_the_users_word_decides_what_is_open() -> None:
     # One word decides both branches: the second layers follow from the first.
     for first, second in (("left", "right"), ("right", "left")):
@@ -318,6 +319,7 @@ def test_a_layer_of_another_width_stays_open_on_both_sides() -> None:
     assert {row.flax[1] for row in found.open if row.flax} == {"Dense_1.kernel", "Dense_2.kernel"}
 
 
+@pytest.mark.sweep
 def test_what_is_no_model_is_refused() -> None:
     with pytest.raises(UsageError, match="swapped"):
         port.match(vision.NnxFlattenNet(nnx.Rngs(0)), Chain(), drawn(3, 4))  # type: ignore[arg-type]

@@ -114,6 +114,7 @@ def test_the_model_stays_as_it_is(model: Model) -> None:
     assert not model.dropout.deterministic
 
 
+@pytest.mark.sweep
 def test_drawn_tokens_follow_from_the_key(model: Model) -> None:
     options: Any = {"temperature": 0.7, "top_k": 6, "top_p": 0.9}
     ids, key = text(4), jax.random.key(3)
@@ -125,6 +126,7 @@ def test_drawn_tokens_follow_from_the_key(model: Model) -> None:
     assert not jnp.array_equal(found, generate(model, ids, 8, key=jax.random.key(4), **options))
 
 
+@pytest.mark.sweep
 def test_a_text_is_over_behind_its_end(model: Model) -> None:
     free = generate(model, text(4), 10)
     end = int(free[0, 6])
@@ -240,6 +242,7 @@ def test_a_token_without_room_is_refused(model: Model) -> None:
         decode(model, caches, text(1), 5)
 
 
+@pytest.mark.sweep
 def test_behind_the_models_last_position_there_are_no_tokens(model: Model) -> None:
     found = generate(model, text(12), 9, room=ROOM + 8)
     assert jnp.array_equal(found[:, : ROOM + 1], generate(model, text(12), 6, room=ROOM + 8)[:, : ROOM + 1])

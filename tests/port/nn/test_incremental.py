@@ -37,6 +37,7 @@ def read(model: nnx.Module, ids: jax.Array, late: int = 0) -> jax.Array:
     return jnp.concatenate(found, axis=1)
 
 
+@pytest.mark.sweep
 def test_logits_at_every_position(float64: None) -> None:
     model = plain()
     expected = whole(model, text())
@@ -47,6 +48,7 @@ def test_logits_at_every_position(float64: None) -> None:
     assert float(jnp.abs(read(cached(plain(window=4)), text()) - expected).max()) > 1e-3
 
 
+@pytest.mark.sweep
 def test_tokens_are_those_of_a_model_with_caches_of_its_own(float64: None) -> None:
     expected = generate(Model(ROOM), text(2, 3), 11, room=ROOM)
     assert jnp.array_equal(generate(cached(plain()), text(2, 3), 11, room=ROOM), expected)

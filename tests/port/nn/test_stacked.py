@@ -63,6 +63,7 @@ X = jax.random.normal(jax.random.key(7), (6, 5))
 
 
 @jax.enable_x64(True)
+@pytest.mark.sweep
 def test_it_does_what_the_layers_do_and_leaves_what_they_leave() -> None:
     whole, stack = in_float64(layers()), stacked(in_float64(layers()))
     x = X.astype(jnp.float64)

@@ -105,6 +105,7 @@ def check(built: list[torch.nn.Module]) -> None:
         assert bits(port.to_torch(twin, like=layer)) == bits(state)
 
 
+@pytest.mark.sweep
 def test_one_bit_elsewhere_is_seen() -> None:
     (layer, *_) = layers("nn.Bilinear")
     variables = port.to_flax(layer)

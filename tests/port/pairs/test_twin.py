@@ -14,6 +14,7 @@ from port.errors import NoPair
 from port.pairs import LayerPair, build_twin, registered, twin_pair
 
 
+@pytest.mark.sweep
 def test_it_is_of_the_first_pairs_class_with_the_layers_hyperparameters():
     twin = build_twin(torch.nn.Conv2d(4, 6, (3, 2), stride=2, padding=1, groups=2, bias=False))
     assert type(twin) is nnx.Conv

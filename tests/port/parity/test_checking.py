@@ -71,6 +71,7 @@ X = random(20, 5)
 # %% What is left alone
 
 
+@pytest.mark.sweep
 def test_gradients_are_compared_where_the_caller_has_turned_them_off() -> None:
     with torch.no_grad():
         report = port.check(*pair(), X)
@@ -417,6 +418,7 @@ class StoppingPlain(Stopping, FlaxPlain):
     """This freezes it."""
 
 
+@pytest.mark.sweep
 def test_a_faulty_gradient_of_a_frozen_parameter_is_seen() -> None:
     report = port.check(TorchBands(), StoppingBands(rngs=nnx.Rngs(0)), torch.randn(3, 6), weights="torch")
     assert not report and {finding.where for finding in report.findings} == {"scale → scale"}

@@ -117,6 +117,7 @@ def with_kernel(change: Callable[[np.ndarray], np.ndarray]) -> tuple[nn.Module, 
     return theirs, ours
 
 
+@pytest.mark.sweep
 def test_a_transposed_square_weight() -> None:
     theirs, ours = with_kernel(np.transpose)
     report = port.check(theirs, ours, inputs(4, 5))
@@ -478,6 +479,7 @@ class HalfBack(nnx.Linear):
         return super().__call__((inputs + jax.lax.stop_gradient(inputs)) / 2)
 
 
+@pytest.mark.sweep
 def test_a_layer_with_another_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = LayerPair(torch="torch.nn.Linear", flax=HalfBack, params=PARAMS)
     monkeypatch.setattr(registered, "_pairs", [pair])

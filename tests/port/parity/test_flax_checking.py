@@ -69,6 +69,7 @@ def test_the_same_model_agrees() -> None:
         ("outputs", {"forward"}, ""),
     ],
 )
+@pytest.mark.sweep
 def test_a_fault_is_found_where_it_is(fault: str, found: set[str], layer: str) -> None:
     report = checked(Again(fault=fault, rngs=nnx.Rngs(1)))
     assert report.status is Status.DIFFER

@@ -74,6 +74,7 @@ def test_a_translation_that_goes_well(project: Path) -> None:
     assert weight.tobytes() not in raw and not [name for name in found if name.endswith((".safetensors", ".pth"))]
 
 
+@pytest.mark.sweep
 def test_one_that_fails_says_why(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = ["translate", "bundled:Net", "--kwargs", '{"breaks": true}', "--input", "4,3", "-o", "out"]
     assert main([*line, "--report-bundle", "broken.zip"]) == 2

@@ -73,6 +73,7 @@ def test_what_a_record_says_is_no_command_for_the_terminal(outcomes):
     assert "\nare the same" in said
 
 
+@pytest.mark.sweep
 def test_the_plot_is_drawn_whole(outcomes, tmp_path):
     plot_losses(outcomes, tmp_path / "losses.png")
     assert (tmp_path / "losses.png").read_bytes().startswith(b"\x89PNG")

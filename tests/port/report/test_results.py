@@ -54,6 +54,7 @@ def test_the_schema_is_one_and_refuses_what_it_does_not_know() -> None:
             jsonschema.validate(wrong, schema())
 
 
+@pytest.mark.sweep
 def test_a_translation_and_a_conversion(net: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = result("translate", net, "--input", "4,3", "-o", "out", code=0, capsys=capsys)
     assert found["status"] == "agree" and {row["status"] for row in found["rows"]} == {"agree"}

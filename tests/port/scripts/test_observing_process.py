@@ -244,6 +244,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.thin(4)
+@pytest.mark.sweep
 def test_a_script_of_which_no_account_can_be_given(name: str, script: Make, tmp_path: Path) -> None:
     source, said = REFUSED[name]
     for method in ("fork", "spawn") if "{}" in source else ("",):
@@ -421,6 +422,7 @@ def test_all_that_it_started_is_ended(script: Make, tmp_path: Path) -> None:
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.sweep
 def test_what_was_written_is_read_again(watched: Watched, tmp_path: Path) -> None:
     seen = watched("gpt", "--accumulate", "3")
     (tmp_path / "observation.json").write_text(json.dumps(seen.as_data()))

@@ -132,6 +132,7 @@ class Watch:
 
 
 class TestOrder:
+    @pytest.mark.sweep
     def test_at_most_slots_run_side_by_side_in_the_given_order(self, make_job: MakeJob) -> None:
         jobs = [make_job(name, STEPS.format(seconds=0.4)) for name in "abcde"]
         watch = Watch()
@@ -144,6 +145,7 @@ class TestOrder:
             waits = [row.state == "waiting" for row in rows]
             assert waits == sorted(waits), "a job started before one that stands ahead of it"
 
+    @pytest.mark.sweep
     def test_an_alone_job_has_nothing_beside_it(self, make_job: MakeJob) -> None:
         jobs = [make_job(name, STEPS.format(seconds=0.2), alone=name.isupper()) for name in "abCDefG"]
         run_jobs(jobs, slots=3, poll_seconds=0.02)
@@ -309,6 +311,7 @@ class TestInterruption:
     @posix_only
     @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
     @pytest.mark.thin(3)
+    @pytest.mark.sweep
     def test_a_signal_to_the_launcher_ends_all(self, make_job: MakeJob, tmp_path: Path, name: str) -> None:
         body = IGNORE_SIGTERM + "spawn()\n" if name == "SIGINT" else "spawn()\n"
         job = make_job("a", body + FOREVER)

@@ -281,6 +281,7 @@ def test_masked_parameters_stay_masked() -> None:
     np.testing.assert_allclose(updates["free"], [-3, 2], atol=1e-9)
 
 
+@pytest.mark.sweep
 def test_what_cannot_be_is_said() -> None:
     with pytest.raises(UnknownChoice, match="strong_wolfe"):
         torch_lbfgs(line_search_fn="armijo")

@@ -74,6 +74,7 @@ def test_a_momentum_one_step_behind_is_seen(beside_torch: Any, float64: None) ->
     assert differences["exp_avg matrix"] <= 1e-12
 
 
+@pytest.mark.sweep
 def test_optax_has_a_constant_momentum(beside_torch: Any, float64: None) -> None:
     differences = beside_torch(torchs(), optax.nadam(0.05), FIELDS | {"mu_product": None})
     assert differences["parameter matrix"] > 1e-2

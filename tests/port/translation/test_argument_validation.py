@@ -187,6 +187,7 @@ def test_one_that_takes_no_other_value_is_written_as_that() -> None:
     assert taken(translated(Bounded(4, 3), 2, 4)) == {"dim": ...}
 
 
+@pytest.mark.sweep
 def test_a_switch_that_changes_the_source_is_no_argument() -> None:
     assert taken(translated(Switched(4), 2, 4)) == {"dim": ...}
 
@@ -198,6 +199,7 @@ def test_instances_of_different_sizes_bear_out_their_arguments() -> None:
     assert taken(translation, "Layer") == {"dim": ..., "out": ...}
 
 
+@pytest.mark.sweep
 def test_a_number_that_is_not_written_is_no_argument() -> None:
     assert taken(translated(Gained(4), 2, 4)) == {"dim": ...}
     assert taken(translated(Gained(4, 0.5), 2, 4)) == {"dim": ..., "gain": 1.0}
@@ -210,6 +212,7 @@ def test_one_that_does_not_move_by_itself_moves_with_one_that_it_divides() -> No
     assert {"heads": 8, "groups": 4} in translation.settings.tried
 
 
+@pytest.mark.sweep
 def test_a_row_that_starts_at_zero_is_the_one_of_the_padding() -> None:
     x = torch.tensor([[1, 2, 3]])
     translation = port.translate(Padded(9, 4, 0), x, construct=lambda: Padded(9, 4, 0))
@@ -218,6 +221,7 @@ def test_a_row_that_starts_at_zero_is_the_one_of_the_padding() -> None:
     assert "(jnp.s_[padding], nnx.initializers.zeros)" in translation.source
 
 
+@pytest.mark.sweep
 def test_one_that_is_another_model_whatever_moves_with_it_stays() -> None:
     translation = translated(Doubled(4, 2), 2, 4, construct=lambda: Doubled(4, 2))
     assert taken(translation) == {"dim": ...}

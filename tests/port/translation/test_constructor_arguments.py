@@ -216,6 +216,7 @@ def check(case: Case, *, construct: bool) -> None:
 @pytest.mark.thin(4)
 @pytest.mark.parametrize("construct", [True, pytest.param(False, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("name", [name for name in SMALL if name not in TOLD])
+@pytest.mark.sweep
 def test_it_is_the_original_at_other_arguments(name: str, construct: bool) -> None:
     check(SMALL[name], construct=construct)
 
@@ -237,6 +238,7 @@ def test_larger_ones(name: str, construct: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["base class", pytest.param("names", marks=pytest.mark.sweep)])
+@pytest.mark.sweep
 def test_another_is_written_as_the_same_classes(name: str) -> None:
     case = {**SMALL, **LARGE}[name]
     other = Case(case.cls, case.others, case.other_inputs, case.given, case.inputs)
@@ -266,6 +268,7 @@ def test_it_takes_inputs_of_other_lengths() -> None:
 
 @pytest.mark.thin(3)
 @pytest.mark.parametrize("cls", [Branching, Stepped, Looked])
+@pytest.mark.sweep
 def test_what_a_constructor_decides(cls: type[nn.Module]) -> None:
     """Its source is kept, with all of its decisions."""
     other = {"dim": 5 if cls is Looked else 24}
@@ -310,6 +313,7 @@ def test_an_item_of_what_the_constructor_keeps_is_read() -> None:
 @pytest.mark.usefixtures("from_what_they_make")
 @pytest.mark.parametrize("case", [LOOKED, MADE_UP], ids=["looked", "made up"])
 @pytest.mark.parametrize("construct", [True, pytest.param(False, marks=pytest.mark.sweep)])
+@pytest.mark.sweep
 def test_what_cannot_be_said_is_no_argument(case: Case, construct: bool) -> None:
     translation = translated(case, construct=construct)
     assert translation.proof is not None and translation.proof.agrees
@@ -318,6 +322,7 @@ def test_what_cannot_be_said_is_no_argument(case: Case, construct: bool) -> None
 
 @pytest.mark.usefixtures("from_what_they_make")
 @pytest.mark.parametrize("case", [LOOKED, MADE_UP], ids=["looked", "made up"])
+@pytest.mark.sweep
 def test_a_wrong_argument_is_seen(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_difference, "source_of", lambda program: "")
     translation = translated(case, construct=True)

@@ -49,6 +49,7 @@ def translated(make: Callable[[], nn.Module], width: int) -> port.translation.Tr
 
 @pytest.mark.thin(3)
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sweep
 def test_it_is_kept(name: str) -> None:
     make, width, lines = CASES[name]
     made = translated(make, width)
@@ -58,6 +59,7 @@ def test_it_is_kept(name: str) -> None:
     assert not {"width", "heads", "groups", "first", "second", "inner"} & made.settings.fixed.keys()
 
 
+@pytest.mark.sweep
 def test_a_setting_is_tried_at_a_second_value_where_the_first_has_a_shorter_form() -> None:
     """Beside three groups of six heads: six of one head each, which is another source; and two, which is the same."""
     made = translated(Expanded, 24)

@@ -48,6 +48,8 @@ from tests.port.translation.kept_constructor_nets import (
     projection,
 )
 
+pytestmark = pytest.mark.sweep
+
 
 def agreeing(construct: Callable[[], nn.Module], x: torch.Tensor) -> Any:
     """A translation with fixed lengths, whose proof agrees."""

@@ -154,6 +154,7 @@ def test_a_class_that_draws_has_its_streams_behind_what_the_original_makes() -> 
         ),
     ],
 )
+@pytest.mark.sweep
 def test_what_it_holds_follows_its_arguments(
     construct: Callable[[], nn.Module], x: Tensor, other: nn.Module, arguments: dict[str, Any], lines: list[str]
 ) -> None:

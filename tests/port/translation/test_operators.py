@@ -119,6 +119,7 @@ def test_what_cannot_be_judged_is_counted_as_that(database: list[Any]) -> None:
     assert found.unjudged and not found.agree and not found.wrong
 
 
+@pytest.mark.sweep
 def test_a_difference_is_seen(database: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     from port.pairs.ops import elementwise, matching
 

@@ -200,6 +200,7 @@ def test_a_fault_at_another_size_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
         ),
     ],
 )
+@pytest.mark.sweep
 def test_settings_that_cannot_be_are_refused(settings: dict[str, int], why: str) -> None:
     with pytest.raises(UsageError, match=why.replace("(", r"\(")):
         translated().build(arguments=settings)
@@ -228,6 +229,7 @@ class Talking(nn.Module):
         return self.inner(x)
 
 
+@pytest.mark.sweep
 def test_constructions_are_silent_and_leave_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
     module = Talking()
     capsys.readouterr()

@@ -64,6 +64,7 @@ def made() -> Any:
     )
 
 
+@pytest.mark.sweep
 def test_its_constructors_name_the_activation_that_is_there(made: Any) -> None:
     assert made.elsewhere.keeps_constructors
     assert "relu6" not in made.source
@@ -71,6 +72,7 @@ def test_its_constructors_name_the_activation_that_is_there(made: Any) -> None:
     assert "activation: Any = nnx.relu," in made.source
 
 
+@pytest.mark.sweep
 def test_the_one_that_made_room_is_another_model(made: Any) -> None:
     torch.manual_seed(0)
     module, x = unbounded(5, 3), torch.randn(2, 4)

@@ -64,6 +64,7 @@ def proof_of(made: Translation, name: str) -> Proof:
 
 
 @pytest.mark.parametrize("name", LIGHT_OR_LATER)
+@pytest.mark.sweep
 def test_a_list_is_one_layer_that_is_scanned(name: str) -> None:
     made = translated(name)
     assert (made.stacked, made.apart) == (NETS[name][2], ())
@@ -111,6 +112,7 @@ def test_both_sides_agree(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Ends", *(pytest.param(name, marks=pytest.mark.sweep) for name in FAULTED)])
+@pytest.mark.sweep
 def test_layers_in_reversed_order_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proving, "explanation_of", lambda *_: NONE)  # it tries a thousand causes
     made = translated(name)

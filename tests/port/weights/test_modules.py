@@ -381,6 +381,7 @@ port.save(model, sys.argv[1] + "-again")
     assert (tmp_path / "w-again").read_bytes() == (tmp_path / "w").read_bytes()
 
 
+@pytest.mark.sweep
 def test_torch_is_loaded_and_saved_without_jax(tmp_path: Path) -> None:
     code = """
 import port, torch

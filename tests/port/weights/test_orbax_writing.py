@@ -46,6 +46,7 @@ def test_orbax_restores_every_dtype_and_shape(tmp_path: Path, monkeypatch: pytes
             assert found[name].tobytes() == array.tobytes(), name
 
 
+@pytest.mark.sweep
 def test_a_tensor_at_a_time(tmp_path: Path) -> None:
     """When one is read those before it are gone, but for those that wait for the disk."""
     alive: list[weakref.ref[np.ndarray]] = []

@@ -88,6 +88,7 @@ def headers(draw: st.DrawFn) -> tuple[bytes, bytes]:
     return text, data[: max(0, begin + draw(st.sampled_from([0, 0, 0, 0, 0, 0, 1, -1])))]
 
 
+@pytest.mark.sweep
 def test_random_headers(tmp_path: Path) -> None:
     taken = [0, 0]
 

@@ -78,6 +78,7 @@ def running_variances(seen: dict[str, float]) -> set[str]:
         pytest.param(flax_batch_norm, True, marks=pytest.mark.sweep),
     ],
 )
+@pytest.mark.sweep
 def test_a_resnet_in_nnx(norm: Any, training: bool) -> None:
     theirs = randomise(short_torchvision_resnet()).train(training)
     ours = empty(FlaxResNet, norm=norm)

@@ -33,6 +33,7 @@ def test_svd_is_torchs(shape: tuple[int, ...], some: bool, float64: None) -> Non
 @pytest.mark.thin(3)
 @pytest.mark.parametrize("is_complex", [False, True])
 @pytest.mark.parametrize("shape", [(4, 2), (2, 3, 5), (3, 3)])
+@pytest.mark.sweep
 def test_the_gradient_of_a_full_svd_is_torchs(shape: tuple[int, ...], is_complex: bool, float64: None) -> None:
     random = np.random.default_rng(1)
     x = random.normal(size=shape) + (1j * random.normal(size=shape) if is_complex else 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 import torch
 
 import port.nn.functional as F
@@ -24,6 +25,7 @@ def test_jaxs_own_is_not(float64: None) -> None:
     assert not np.array_equal(np.isinf(own), np.isinf(expected)), "F.zeta is needed no more"
 
 
+@pytest.mark.sweep
 def test_the_gradient_of_zeta_is_torchs(float64: None) -> None:
     q = torch.tensor([0.5, 1.5, -0.5], dtype=torch.float64, requires_grad=True)
     torch.special.zeta(torch.tensor(2.0, dtype=torch.float64), q).sum().backward()

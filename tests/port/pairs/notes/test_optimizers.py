@@ -112,6 +112,7 @@ def test_O14_count_0_is_torchs_first_step(float64: None) -> None:
     assert distance(in_optax(optax.sgd(lambda count: rate(count + 1))), theirs) > 1e-3
 
 
+@pytest.mark.sweep
 def test_O19_a_zero_gradient_decays_and_none_does_not(float64: None) -> None:
     start = START["vector"]
     parameters = [torch.nn.Parameter(torch.tensor(start)) for _ in range(2)]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 import torch
 from flax import nnx
 
 
+@pytest.mark.sweep
 def test_W16_torchs_own_function_has_the_mask_of_jaxs(float64: None) -> None:
     """True attends in scaled_dot_product_attention; a row that is blocked as a whole is 0, in jax the values' mean."""
     random = np.random.default_rng(0)

@@ -39,6 +39,7 @@ class KeepsItsWeights(nn.Module):
         return self.weights @ torch.arange(10, dtype=x.dtype).view(5, 2)
 
 
+@pytest.mark.sweep
 def test_a_module_that_has_run() -> None:
     module = KeepsItsWeights()
     module(torch.randn(3, 4))

@@ -48,6 +48,7 @@ def test_the_estimate_grows_with_batch_and_parameters_and_leaves_the_module_alon
     assert fitting.bytes_free() > 10**7
 
 
+@pytest.mark.sweep
 def test_without_gradients_the_outputs_and_buffers_are_judged_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def unfit(cost: Cost, *, gradients: bool, parts: int = 1) -> str:
         return "it does not fit" if gradients else ""

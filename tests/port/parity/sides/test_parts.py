@@ -139,6 +139,7 @@ def test_a_check_in_parts_says_what_it_says_at_once(
     assert whole.compared["gradients"] == parts.compared["gradients"] == 8
 
 
+@pytest.mark.sweep
 def test_a_check_in_parts_finds_a_fault_of_the_last_one_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     short_of_memory(monkeypatch, 4)
     assert checked(FlaxNet()).agree

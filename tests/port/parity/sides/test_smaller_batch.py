@@ -92,6 +92,7 @@ def test_with_flax_inputs_given_apart_the_batch_stays(memory_for: Any) -> None:
     assert report.status is Status.CANNOT_JUDGE and "batch of" not in " ".join(report.remarks)
 
 
+@pytest.mark.sweep
 def test_with_a_loss_the_batch_stays(memory_for: Any) -> None:
     memory_for(3)
     report = checked(loss=(lambda y: (y * SHIFT).sum(), lambda y: (y * SHIFT.numpy()).sum()))

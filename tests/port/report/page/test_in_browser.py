@@ -43,6 +43,7 @@ def window(chromium: Any, page: Path) -> Iterator[Any]:
         yield opened
 
 
+@pytest.mark.sweep
 def test_hovering_shows_what_the_record_has(window):
     figure = window.locator("#figure-1")
     figure.scroll_into_view_if_needed()

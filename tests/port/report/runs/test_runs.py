@@ -97,6 +97,7 @@ def figures(page: Path) -> list[dict[str, Any]]:
     return told
 
 
+@pytest.mark.sweep
 def test_a_long_run_is_thinned_and_keeps_its_extremes(tmp_path: Path) -> None:
     folder = run(tmp_path / "long", steps=30_000, parted=17_171)
     write_runs_page(read_run_folders([folder]), tmp_path / "page.html")
@@ -106,6 +107,7 @@ def test_a_long_run_is_thinned_and_keeps_its_extremes(tmp_path: Path) -> None:
     assert max(drawn["differences"]) == pytest.approx(1 / 3) and min(drawn["differences"]) < 1e-13
 
 
+@pytest.mark.sweep
 def test_the_page_in_a_browser(runs: Path, tmp_path: Path, chromium: Any) -> None:
     run(tmp_path / "runs" / MARKUP.replace("/", ""), model=MARKUP)
     write_runs_page(read_run_folders([runs]), tmp_path / "page.html")

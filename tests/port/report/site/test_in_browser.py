@@ -9,6 +9,8 @@ import pytest
 from port.lessons import find_lesson, source_of
 from port.report.site import reading_of_files, reading_of_lesson, write_site
 
+pytestmark = pytest.mark.sweep
+
 ROGUE = """# <script>document.title = "obeyed"</script> \x1b[31m
 import torch  # <img src=x onerror="document.title = 'obeyed'">
 

@@ -85,6 +85,7 @@ def test_optax_s_own_divide_in_float32(rates: Any, off: Any) -> None:
 @pytest.mark.usefixtures("optimized")
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.thin(4)
+@pytest.mark.sweep
 def test_optax_s_polynomial_is_no_number_past_its_end(x64: bool, rates: Any) -> None:
     with jax.enable_x64(x64):
         theirs = [rates(optax.polynomial_schedule(0.1, 0.0, 1.7, total), 2 * total)[total:] for total in range(2, 14)]

@@ -28,6 +28,7 @@ class Net(nn.Module):
         return self.head(F.dropout(x.flatten(1), 0.1, self.training))
 
 
+@pytest.mark.sweep
 def test_the_layouts_of_draws_are_read_back(tmp_path: Path) -> None:
     made = port.translate(Net(), torch.randn(2, 2, 4, 6), name="net", check=False)
     write_folder(made, tmp_path / "net", name="net")

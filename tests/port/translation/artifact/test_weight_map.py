@@ -30,6 +30,7 @@ def state_of(cls: type[nn.Module]) -> dict[str, np.ndarray]:
 
 @NETS
 @pytest.mark.thin(3)
+@pytest.mark.sweep
 def test_every_tensor_has_one_place(cls: type[nn.Module]) -> None:
     module, translation = translated(cls)
     sources = [source for entry in translation.mapping.entries for source in entry.sources]
@@ -160,6 +161,7 @@ class TiedBehind(nn.Module):
         return self.head(torch.tanh(self.tokens(ids)))
 
 
+@pytest.mark.sweep
 def test_a_weight_that_a_later_layer_holds() -> None:
     torch.manual_seed(0)
     translation = port.translate(TiedBehind(), (torch.tensor([[1, 2, 0, 6]]),))

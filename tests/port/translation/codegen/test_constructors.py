@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -53,6 +54,7 @@ class Heads(nn.Module):
         return self.fc(x).reshape(*x.shape[:-1], 3, self.head_dim)
 
 
+@pytest.mark.sweep
 def test_as_the_original_reads_it() -> None:
     made = port.translate(Heads(Config(6, 2)), torch.randn(2, 6), construct=lambda: Heads(Config(6, 2)))
     assert made.proof is not None and made.proof.agrees

@@ -33,6 +33,7 @@ def ruff(text: str, *command: str) -> str:
 
 @NETS
 @pytest.mark.thin(3)
+@pytest.mark.sweep
 def test_a_linter_finds_nothing(cls: type[nn.Module]) -> None:
     assert (
         ruff(

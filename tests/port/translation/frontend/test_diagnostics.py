@@ -96,6 +96,7 @@ def test_an_object_that_the_root_gives() -> None:
         port.translate(Policy(), torch.randn(2, 3))
 
 
+@pytest.mark.sweep
 def test_an_object_that_a_part_gives() -> None:
     translation = port.translate(Agent(), torch.randn(2, 3))
     assert translation.proof.agrees, str(translation.proof)

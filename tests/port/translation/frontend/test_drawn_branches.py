@@ -33,6 +33,7 @@ def test_it_is_the_same_in_both_modes(name: str) -> None:
     assert proof is not None and proof.agrees and proof.precision == "float64", proof
 
 
+@pytest.mark.sweep
 def test_it_reads_as_the_original_does() -> None:
     source = port.translate(Named(), example(), check=False).source
     assert "skip = jax.random.uniform(self.rngs()) < 0.4" in source
@@ -55,6 +56,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.sweep
 def test_a_planted_fault_is_found(fault: str) -> None:
     module = Named(rate=0.5 if fault == "the wrong branch" else 0.4)
     done = port.translate(module, example(), check=False)

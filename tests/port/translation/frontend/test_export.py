@@ -79,6 +79,7 @@ def graphs(module: Whole) -> dict[bool, Graph]:
     return {training: graph_of(module, *args, training=training, **kwargs) for training in (False, True)}
 
 
+@pytest.mark.sweep
 def test_the_module_is_left_as_it_was(module: Whole, graphs: dict[bool, Graph]) -> None:
     assert not module.training
     assert all("forward" not in vars(inner) for inner in module.modules())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
@@ -10,6 +11,7 @@ from tests.port.translation.agreeing import translated
 from tests.port.translation.window_nets import Shifted
 
 
+@pytest.mark.sweep
 def test_a_watched_module_is_written_as_one_that_is_not() -> None:
     torch.manual_seed(0)
     module, x = Shifted(4, 3), torch.randn(2, 5, 4)

@@ -41,6 +41,7 @@ def images() -> Tensor:
     return floats(2, 3, 40, 36)
 
 
+@pytest.mark.sweep
 def test_they_are_found_while_torch_traces(images: Tensor) -> None:
     module = grows(8)
     free = free_lengths(Trials(module, (images,), {}))

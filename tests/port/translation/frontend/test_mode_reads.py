@@ -154,6 +154,7 @@ def test_who_asks_for_the_mode_is_traced_in_each(name: str, monkeypatch: pytest.
 
 @pytest.mark.thin(3)
 @pytest.mark.parametrize("name", ["Scaled", "Noted", "hooked"])
+@pytest.mark.sweep
 def test_it_is_written_as_it_asks(name: str) -> None:
     translation = port.translate(ASKING[name](), X)
     assert translation.proof is not None and translation.proof.agrees, str(translation.proof)

@@ -82,6 +82,7 @@ class Unused(Dropping):
     ("build", "line"),
     [(Dropping, "random.uniform(0, 1)"), pytest.param(ByNumpy, "np.random.rand()", marks=pytest.mark.sweep)],
 )
+@pytest.mark.sweep
 def test_what_depends_on_them_is_refused(build: type[nn.Module], line: str) -> None:
     before = states()
     with pytest.raises(NoPair, match="depends on numbers that Python or numpy draws") as error:
@@ -93,12 +94,14 @@ def test_what_depends_on_them_is_refused(build: type[nn.Module], line: str) -> N
 
 
 @pytest.mark.parametrize("build", [Rarely, pytest.param(RarelyByNumpy, marks=pytest.mark.sweep)])
+@pytest.mark.sweep
 def test_what_is_seldom_skipped_is_refused(build: type[nn.Module]) -> None:
     with pytest.raises(NoPair, match="depends on numbers that Python or numpy draws"):
         port.translate(build(), torch.randn(3, 6))
 
 
 @pytest.mark.parametrize("build", [Own, pytest.param(OwnOfNumpy, marks=pytest.mark.sweep)])
+@pytest.mark.sweep
 def test_a_generator_that_the_module_holds_is_seen(build: type[nn.Module]) -> None:
     with pytest.raises(NoPair, match=f"{build.__name__} depends on numbers that Python or numpy draws"):
         port.translate(build(), torch.randn(3, 6))

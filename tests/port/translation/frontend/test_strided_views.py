@@ -63,6 +63,7 @@ class Strided(nn.Module):
         pytest.param((5, 3), (Filled(),), marks=pytest.mark.sweep),
     ],
 )
+@pytest.mark.sweep
 def test_a_diagonal_is_filled(shape: tuple[int, int], modules: tuple[nn.Module, ...]) -> None:
     for module in modules:
         made = port.translate(module, (torch.randn(*shape),))
@@ -70,6 +71,7 @@ def test_a_diagonal_is_filled(shape: tuple[int, int], modules: tuple[nn.Module, 
         assert "jnp.fill_diagonal(" in made.source and "inplace=False)" in made.source
 
 
+@pytest.mark.sweep
 def test_a_part_s_diagonal_is_refused_by_torch() -> None:
     with pytest.raises(NoPair, match="as_strided"):
         port.translate(OfAPart(), (torch.randn(4, 3),))

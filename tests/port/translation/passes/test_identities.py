@@ -163,6 +163,7 @@ class Scaled(nn.Module):
 
 
 @pytest.mark.parametrize(("past", "scaling"), [(0, 1.0), (2, 1.5)])
+@pytest.mark.sweep
 def test_options_that_are_off_are_not_written(past: int, scaling: float) -> None:
     made = port.translate(Scaled(past, scaling), torch.randn(2, 5, 3))
     assert made.proof is not None and made.proof.agrees

@@ -160,6 +160,7 @@ def test_the_files_prove_every_call_again(classifier: tuple[Classifier, Translat
         assert proof.agrees, str(proof)
 
 
+@pytest.mark.sweep
 def test_a_local_that_is_none_in_some_calls_is_one_argument() -> None:
     made = translated(KeepMask(), [(batch(),), (batch(), kept())], static=True)
     assert "y, _ = layer(x, x, x, key_padding_mask=drop, need_weights=False)" in root(made)
@@ -271,6 +272,7 @@ UNSEEN: dict[str, tuple[type[nn.Module], list[Any], list[tuple[Any, ...]]]] = {
 
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("name", UNSEEN)
+@pytest.mark.sweep
 def test_what_no_call_has_is_right_or_raises(name: str) -> None:
     make, cases, others = UNSEEN[name]
     module = make()

@@ -105,6 +105,7 @@ def test_a_settings_number_is_given_and_holds_at_other_values() -> None:
     assert any("window_size" in tried for tried in made.settings.tried), made.settings
 
 
+@pytest.mark.sweep
 def test_defaults_and_keywords_are_the_originals() -> None:
     made = translated(Defaults(), torch.randn(2, 3))
     functions = _functions(made)
@@ -230,6 +231,7 @@ class HandedOn(nn.Module):
         return self.block(self.fc(x), turn)
 
 
+@pytest.mark.sweep
 def test_a_tuple_is_handed_on_as_one_thing() -> None:
     source = translated(HandedOn(), torch.randn(2, 4)).source
     assert "turn = self.turned(x)\n" in source

@@ -93,6 +93,7 @@ def test_a_field_that_source_cannot_hold_is_numbers(field: Any) -> None:
 
 
 @pytest.mark.parametrize("config", [Config(), Config(hidden=9)])
+@pytest.mark.sweep
 def test_a_configuration_that_is_not_given(config: Config) -> None:
     weight = torch.randn(config.hidden)
 

@@ -65,17 +65,20 @@ def test_a_fault_in_a_method_is_found() -> None:
     assert not prove(module, faulty, (x,), {}).agrees
 
 
+@pytest.mark.sweep
 def test_one_whose_calls_do_different_things_is_written_where_it_is_called() -> None:
     made = translated(TwoWays(), torch.randn(3, 6))
     assert _methods(made) == {"TwoWays": ["__call__"]}
 
 
+@pytest.mark.sweep
 def test_one_that_differs_between_instances_stands_behind_a_condition() -> None:
     made = translated(InstancesDiffer(), torch.randn(3, 6))
     assert _methods(made) == {"Gated": ["__call__"], "InstancesDiffer": ["__call__"]}
     assert "if self.gate is not None:" in made.source
 
 
+@pytest.mark.sweep
 def test_one_that_writes_to_a_buffer() -> None:
     made = translated(Counting(), torch.randn(3, 6))
     assert "centred" in _methods(made)["Counting"]
@@ -86,23 +89,27 @@ def test_one_in_the_place_of_a_bases_and_one_that_is_called_as_flaxs() -> None:
     assert _methods(made) == {"Derived": ["__call__", "prepared"]}
 
 
+@pytest.mark.sweep
 def test_a_method_of_another_module_is_that_ones() -> None:
     made = translated(Borrowing(), torch.randn(3, 6))
     assert _methods(made)["Borrowing"] == ["__call__"]
 
 
+@pytest.mark.sweep
 def test_one_by_the_name_of_what_is_added_is_written_out() -> None:
     for construct in (None, DropsItself):
         made = translated(DropsItself(), torch.randn(3, 6), construct=construct, static=True)
         assert _methods(made)["DropsItself"] == ["__call__"]
 
 
+@pytest.mark.sweep
 def test_each_round_of_a_loop_calls_it() -> None:
     made = translated(Stepping(), torch.randn(3, 5, 6))
     assert _methods(made) == {"Stepping": ["next_state", "__call__"]}
     assert "lax.scan(step, h, jnp.swapaxes(x, 0, 1))" in made.source
 
 
+@pytest.mark.sweep
 def test_one_that_is_given_to_a_function_has_its_own_parameters() -> None:
     made = translated(Handing(), torch.randn(3, 6))
     assert "feed_forward" in _methods(made)["Handing"]

@@ -229,6 +229,7 @@ def test_of_an_image() -> None:
     assert "self.groups, channels // self.groups" in source
 
 
+@pytest.mark.sweep
 def test_a_statement_whose_tensor_is_not_certain_is_not_kept() -> None:
     source = translated(Misleading(), torch.randn(3, 4))
     assert "= x.shape" not in source

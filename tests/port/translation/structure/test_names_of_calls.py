@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -43,6 +44,7 @@ class Methods(nn.Module):
         return y * hidden + hidden
 
 
+@pytest.mark.sweep
 def test_a_result_has_its_callers_name() -> None:
     made = port.translate(Methods(), torch.randn(2, 4), static=True)
     assert made.proof is not None and made.proof.agrees, str(made.proof)

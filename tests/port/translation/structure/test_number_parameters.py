@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import torch
 
 from port.translation.verify.proving import prove
@@ -11,6 +12,7 @@ from tests.port.translation.agreeing import translated
 from tests.port.translation.window_nets import Shifted
 
 
+@pytest.mark.sweep
 def test_a_module_that_is_called_with_several_numbers_is_one_class() -> None:
     torch.manual_seed(0)
     module, x = Shifted(4, 3), torch.randn(2, 5, 4)

@@ -26,6 +26,7 @@ class Orders(nn.Module):
         return z * 0.25 + 2 * y
 
 
+@pytest.mark.sweep
 def test_a_number_stands_where_the_original_has_it() -> None:
     made = port.translate(Orders(), (torch.randn(3, 6),), construct=Orders)
     assert made.proof is not None and made.proof.agrees, str(made.proof)

@@ -143,6 +143,7 @@ def translated(case: str) -> tuple[nn.Module, Tensor, Translation]:
 
 @pytest.mark.thin(4)
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.sweep
 def test_what_a_module_gives_is_given_in_flax(case: str) -> None:
     _, _, translation = translated(case)
     assert translation.proof.agrees, str(translation.proof)
@@ -160,6 +161,7 @@ def test_what_a_module_gives_is_given_in_flax(case: str) -> None:
     ],
 )
 @pytest.mark.thin(3)
+@pytest.mark.sweep
 def test_another_part_is_seen(case: str, before: str, after: str) -> None:
     module, x, translation = translated(case)
     source = translation.source.replace(before, after)
@@ -209,6 +211,7 @@ class Alternating(Stack):
     ],
 )
 @pytest.mark.thin(2)
+@pytest.mark.sweep
 def test_a_loop_over_such_layers_stays_a_loop(build: type[nn.Module], loop: str) -> None:
     translation = port.translate(build(), torch.randn(3, 5, 8))
     assert translation.proof.agrees, str(translation.proof)
@@ -249,6 +252,7 @@ class Watched(nn.Module):
 
 
 @pytest.mark.parametrize("watching", [Counter, pytest.param(Observer, marks=pytest.mark.sweep)])
+@pytest.mark.sweep
 def test_a_call_for_nothing_but_its_buffers_is_written(watching: type[nn.Module]) -> None:
     module, x = Watched(watching()), torch.randn(3, 5, 8)
     translation = port.translate(module, x)
@@ -337,6 +341,7 @@ class Joined(nn.Module):
 
 
 @pytest.mark.parametrize("second", [TakesItsName, pytest.param(StoresAnItem, marks=pytest.mark.sweep)])
+@pytest.mark.sweep
 def test_a_tree_keeps_its_name_while_its_parts_are_read(second: type[nn.Module]) -> None:
     translation = port.translate(Joined(second()), torch.randn(3, 5, 8))
     assert translation.proof.agrees, str(translation.proof)
@@ -366,6 +371,7 @@ class Normed(nn.Module):
 
 
 @pytest.mark.parametrize("in_a_dict", [False, pytest.param(True, marks=pytest.mark.sweep)])
+@pytest.mark.sweep
 def test_calls_of_one_layer_keep_their_order(in_a_dict: bool) -> None:
     translation = port.translate(Siamese(in_a_dict), (torch.randn(3, 5, 8), torch.randn(3, 5, 8) + 2))
     assert translation.proof.agrees, str(translation.proof)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -25,6 +26,7 @@ class Shifted(nn.Module):
         return torch.stack(outs, 1)
 
 
+@pytest.mark.sweep
 def test_an_item_of_a_list_gives_no_name_to_what_a_round_takes() -> None:
     translation = port.translate(Shifted(), torch.randn(2, 6, 3))
     assert translation.proof is not None and translation.proof.agrees, str(translation.proof)

@@ -72,11 +72,13 @@ def test_what_a_variable_was_is_called_as_the_original_does() -> None:
     assert "x2" not in text and text.count("residual + x") == 2
 
 
+@pytest.mark.sweep
 def test_two_at_once() -> None:
     text = source(Chained(), torch.randn(3, 6))
     assert "        first = x\n" in text and "        second = x\n" in text and "x2" not in text
 
 
+@pytest.mark.sweep
 def test_nothing_is_set_aside_without_a_name() -> None:
     text = source(Unnamed(), (torch.randn(3, 6), torch.randn(3, 6)), torch.randn(3, 6))
     assert " = x\n" not in text

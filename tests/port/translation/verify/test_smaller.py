@@ -44,6 +44,7 @@ def test_at_smaller_lengths_it_is_judged_and_says_so(translation: Translation, m
     assert proof(wrong, monkeypatch, fits).status is Status.DIFFER
 
 
+@pytest.mark.sweep
 def test_without_gradients_the_outputs_are_judged_alone(
     translation: Translation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ class Repeated(nn.Module):
         return y.reshape(n, channels * 3, height, width)
 
 
+@pytest.mark.sweep
 def test_a_length_is_read_off_what_was_there_before_the_new_axis() -> None:
     made = port.translate(Repeated().double(), torch.randn(2, 3, 5, 6, dtype=torch.float64))
     assert made.proof is not None and made.proof.agrees, str(made.proof)

@@ -84,6 +84,7 @@ def test_without_pairs_each_is_marked() -> None:
     assert all("no pair covers this operator" in item.why for item in made.unwritten)
 
 
+@pytest.mark.sweep
 def test_one_with_several_results_and_an_axis_is_in_torchs_order() -> None:
     class Extremes(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -107,6 +108,7 @@ def test_one_with_several_results_and_an_axis_is_in_torchs_order() -> None:
     ],
     ids=["a sign", "a gradient", "options forgotten"],
 )
+@pytest.mark.sweep
 def test_a_wrong_pair_is_seen(wrong: Any) -> None:
     port.register(wrong)
     proof = translated().proof
@@ -127,6 +129,7 @@ def test_an_argument_that_its_pair_forgets_is_named() -> None:
         translated()
 
 
+@pytest.mark.sweep
 def test_a_pair_of_ones_own_goes_before_the_projects_rules() -> None:
     class Catted(torch.nn.Module):
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

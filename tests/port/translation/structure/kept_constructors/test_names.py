@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -41,6 +42,7 @@ class DrawingWithNumpy(nn.Module):
         return self.layers(x)
 
 
+@pytest.mark.sweep
 def test_what_numpy_works_out_is_worked_out_by_numpy() -> None:
     torch.manual_seed(0)
     construct = partial(Dropping, 4, 3, 0.5)
