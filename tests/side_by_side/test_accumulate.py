@@ -79,9 +79,8 @@ def programs(form: Callable[..., Any], k: int, model: Any = None, batch: Any = N
 # What it computes
 
 
-@pytest.mark.parametrize("k", [4, pytest.param(16, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("k", [4, 16])
 @pytest.mark.parametrize("form", [*SOON, "data_parallel"])
-@pytest.mark.thin(2)
 @pytest.mark.sweep
 def test_without_batch_statistics_it_is_the_whole_batch(form, k):
     loss, gradients, _ = accumulated(form, ours.build(), k)

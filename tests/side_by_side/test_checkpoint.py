@@ -176,7 +176,6 @@ PARTS = {"torch": ("model", "optimizer", "schedule"), "jax": ("params", "opt_sta
 
 class TestResume:
     @pytest.mark.parametrize(("side", "optimizer", "schedule"), sorted(CASES))
-    @pytest.mark.thin(12)
     @pytest.mark.sweep
     def test_bit_for_bit(self, side: str, optimizer: str, schedule: str, path: Path) -> None:
         config = Config(model="mlp", optimizer=optimizer, schedule=schedule, steps=STEPS, dropout=0.3)
@@ -324,7 +323,6 @@ class TestErrors:
     # Orbax drops the arrays that it had not read when the first one failed.
     @pytest.mark.filterwarnings("ignore:(?s).*_read_array_index:pytest.PytestUnraisableExceptionWarning")
     @pytest.mark.parametrize("fault", ["half", "gone"])
-    @pytest.mark.thin(2)
     @pytest.mark.sweep
     def test_a_folder_with_a_file_cut_off_or_gone(self, fault: str, path: Path) -> None:
         run = JaxRun(Config(model="mlp-by-hand"))

@@ -62,7 +62,6 @@ def test_both_read_the_same_examples(examples: Examples) -> None:
 
 @pytest.mark.parametrize("drop_last", [True, False])
 @pytest.mark.parametrize("augment", [True, False])
-@pytest.mark.thin(2)
 @pytest.mark.sweep
 def test_training_batches_are_the_same(augment: bool, drop_last: bool, examples: Examples) -> None:
     config = replace(CONFIG, augment=augment, drop_last=drop_last)

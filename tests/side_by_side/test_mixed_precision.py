@@ -131,12 +131,9 @@ FAULTS = {
     "weights kept in bfloat16": ('"mixed": Precision(FLOAT32, BFLOAT16)', '"mixed": Precision(BFLOAT16, BFLOAT16)'),
     "nothing is mixed": ('{"dtype": precision.layers, ', '{"dtype": precision.weights, '),
 }
-LONG = {"softmax in bfloat16", "nothing is mixed"}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.sweep) if name in LONG else name for name in FAULTS]
-)
+@pytest.mark.parametrize("name", FAULTS)
 @pytest.mark.sweep
 def test_a_wrong_dtype_is_seen(name: str) -> None:
     lesson = planted("jax", *FAULTS[name])

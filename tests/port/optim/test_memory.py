@@ -20,7 +20,7 @@ from port.errors import UsageError
 LIMIT = 1e-10
 
 
-@pytest.mark.parametrize("line_search", [pytest.param(None, marks=pytest.mark.sweep), "strong_wolfe"])
+@pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
 @pytest.mark.sweep
 def test_lbfgs_on_a_fixed_problem_handed_over_there_and_back(line_search: str | None) -> None:
     recorded = mlp()

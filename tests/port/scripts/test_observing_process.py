@@ -243,7 +243,6 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-@pytest.mark.thin(4)
 @pytest.mark.sweep
 def test_a_script_of_which_no_account_can_be_given(name: str, script: Make, tmp_path: Path) -> None:
     source, said = REFUSED[name]

@@ -310,7 +310,6 @@ class TestInterruption:
 
     @posix_only
     @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-    @pytest.mark.thin(3)
     @pytest.mark.sweep
     def test_a_signal_to_the_launcher_ends_all(self, make_job: MakeJob, tmp_path: Path, name: str) -> None:
         body = IGNORE_SIGTERM + "spawn()\n" if name == "SIGINT" else "spawn()\n"

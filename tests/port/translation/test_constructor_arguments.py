@@ -213,8 +213,7 @@ def check(case: Case, *, construct: bool) -> None:
     check_elsewhere(case, translation)
 
 
-@pytest.mark.thin(4)
-@pytest.mark.parametrize("construct", [True, pytest.param(False, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("construct", [True, False])
 @pytest.mark.parametrize("name", [name for name in SMALL if name not in TOLD])
 @pytest.mark.sweep
 def test_it_is_the_original_at_other_arguments(name: str, construct: bool) -> None:
@@ -237,7 +236,7 @@ def test_larger_ones(name: str, construct: bool) -> None:
     check(LARGE[name], construct=construct)
 
 
-@pytest.mark.parametrize("name", ["base class", pytest.param("names", marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("name", ["base class", "names"])
 @pytest.mark.sweep
 def test_another_is_written_as_the_same_classes(name: str) -> None:
     case = {**SMALL, **LARGE}[name]
@@ -266,7 +265,6 @@ def test_it_takes_inputs_of_other_lengths() -> None:
     written(*translation.to_flax(case.other_inputs()))
 
 
-@pytest.mark.thin(3)
 @pytest.mark.parametrize("cls", [Branching, Stepped, Looked])
 @pytest.mark.sweep
 def test_what_a_constructor_decides(cls: type[nn.Module]) -> None:
@@ -312,7 +310,7 @@ def test_an_item_of_what_the_constructor_keeps_is_read() -> None:
 
 @pytest.mark.usefixtures("from_what_they_make")
 @pytest.mark.parametrize("case", [LOOKED, MADE_UP], ids=["looked", "made up"])
-@pytest.mark.parametrize("construct", [True, pytest.param(False, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("construct", [True, False])
 @pytest.mark.sweep
 def test_what_cannot_be_said_is_no_argument(case: Case, construct: bool) -> None:
     translation = translated(case, construct=construct)

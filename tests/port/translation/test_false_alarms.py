@@ -27,7 +27,7 @@ LONG = [number for number in range(generator.COUNT) if number not in SHORT]
 
 
 @pytest.mark.daily(8)
-@pytest.mark.parametrize("number", [*SHORT, *(pytest.param(number, marks=pytest.mark.sweep) for number in LONG)])
+@pytest.mark.parametrize("number", [*SHORT, *LONG])
 @pytest.mark.sweep
 def test_a_right_pair_is_not_called_different(number: int) -> None:
     line = run.line_of(run.generated(number))
@@ -43,7 +43,6 @@ def test_what_faults_are_planted_into_is_not_called_different(base: str) -> None
 
 
 @pytest.mark.daily(2)
-@pytest.mark.thin(70)
 @pytest.mark.parametrize("name", FAULTS)
 @pytest.mark.sweep
 def test_a_planted_fault_is_called_different(name: str) -> None:

@@ -47,7 +47,6 @@ def translated(make: Callable[[], nn.Module], width: int) -> port.translation.Tr
     return port.translate(module, torch.randn(2, 7, width), construct=make, static=True)
 
 
-@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.sweep
 def test_it_is_kept(name: str) -> None:

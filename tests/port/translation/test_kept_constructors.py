@@ -93,7 +93,6 @@ def test_the_source_has_the_loops_the_branches_and_the_methods_of_the_original(s
     assert "self.modules()" not in source
 
 
-@pytest.mark.sweep
 def test_it_is_built_with_other_counts_and_another_models_weights(staged: Any) -> None:
     torch.manual_seed(1)
     other = Staged(Plain, [3, 1], width=6, classes=4)
@@ -131,7 +130,6 @@ def test_it_is_loaded_from_a_folder(staged: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(code.load()(*given), staged.build()(*given))
 
 
-@pytest.mark.sweep
 @pytest.mark.daily(4)
 @pytest.mark.parametrize("package", [False, True])
 def test_a_class_of_layers_among_the_arguments_is_its_twins(package: bool) -> None:
@@ -181,7 +179,6 @@ def test_a_function_whose_calls_are_seen_does_the_same(function: Any) -> None:
     assert set(seen) == set(range(len(calls_of(definition))))
 
 
-@pytest.mark.sweep
 @pytest.mark.daily(4)
 def test_resnet_of_torchvisions_is_another_resnet_too() -> None:
     torch.manual_seed(0)
@@ -194,8 +191,6 @@ def test_resnet_of_torchvisions_is_another_resnet_too() -> None:
     assert distance(translation, other, torch.randn(2, 3, 64, 64), layers=[2, 1, 2, 1], num_classes=7) < 1e-4
 
 
-@pytest.mark.sweep
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("is_deep", [False, True])
 def test_a_choice_of_which_one_half_was_never_made_refuses_that(is_deep: bool) -> None:
     translation = port.translate(Switched(4, is_deep), torch.randn(2, 3))
@@ -207,7 +202,6 @@ def test_a_choice_of_which_one_half_was_never_made_refuses_that(is_deep: bool) -
         translation.build(arguments={"is_deep": not is_deep}, weights=Switched(4, not is_deep))
 
 
-@pytest.mark.sweep
 def test_numbers_that_are_changed_and_names_of_pythons() -> None:
     translation = port.translate(Filled(3), torch.randint(7, (2, 4)))
     assert translation.proof is not None
@@ -218,7 +212,6 @@ def test_numbers_that_are_changed_and_names_of_pythons() -> None:
     assert "self.mask" not in translation.source
 
 
-@pytest.mark.sweep
 def test_a_class_comes_behind_its_base_and_a_module_may_be_none() -> None:
     translation = port.translate(Deriving(4), torch.randn(2, 3))
     assert translation.proof is not None
@@ -230,7 +223,6 @@ def test_a_class_comes_behind_its_base_and_a_module_may_be_none() -> None:
     assert distance(translation, Deriving(6), torch.randn(2, 3), width=6) < 1e-5
 
 
-@pytest.mark.sweep
 def test_what_only_one_of_two_constructions_makes_stands_in_one_source() -> None:
     """A branch of a constructor, and a class that is an argument."""
     torch.manual_seed(0)
@@ -241,7 +233,6 @@ def test_what_only_one_of_two_constructions_makes_stands_in_one_source() -> None
     assert distance(translation, Switched(5, True), torch.randn(2, 3), width=5, is_deep=True) < 1e-5
 
 
-@pytest.mark.sweep
 def test_a_class_among_the_arguments_of_another_construction_is_written_too() -> None:
     torch.manual_seed(0)
     translation = port.translate(
@@ -261,7 +252,6 @@ def test_a_class_among_the_arguments_of_another_construction_is_written_too() ->
     np.testing.assert_allclose(made(*translation.to_flax(x)), other.eval()(x).detach(), rtol=0, atol=1e-5)
 
 
-@pytest.mark.sweep
 def test_a_class_that_hands_on_what_it_gathers_has_its_bases_arguments() -> None:
     torch.manual_seed(0)
     construct = lambda: Gathering(Plain, [2, 2], width=4)  # noqa: E731
@@ -273,7 +263,6 @@ def test_a_class_that_hands_on_what_it_gathers_has_its_bases_arguments() -> None
     assert distance(translation, other, torch.randn(5, 7), depths=[2, 1], width=6) < 1e-5
 
 
-@pytest.mark.sweep
 def test_an_empty_branch_is_none_and_what_nothing_reads_may_be_given() -> None:
     torch.manual_seed(0)
     translation = port.translate(Branched(4), torch.randn(2, 3))
@@ -285,7 +274,6 @@ def test_an_empty_branch_is_none_and_what_nothing_reads_may_be_given() -> None:
     assert "def __init__(self, name: str, *, dtype" in source
 
 
-@pytest.mark.sweep
 def test_it_is_constructed_elsewhere_on_shapes_alone(staged: Any) -> None:
     there = staged.constructed_at(lambda: Staged(Plain, [4, 2], width=640))
     assert not there.has_weights
@@ -313,7 +301,6 @@ def test_a_fault_is_seen_on_shapes_alone(staged: Any) -> None:
             replace(there, source=there.source.replace(before, after)).check_built()
 
 
-@pytest.mark.sweep
 def test_an_argument_that_is_none_may_be_a_class_in_another_construction() -> None:
     torch.manual_seed(0)
     translation = port.translate(
@@ -327,7 +314,6 @@ def test_an_argument_that_is_none_may_be_a_class_in_another_construction() -> No
     assert "norm" not in translation.settings.fixed
 
 
-@pytest.mark.sweep
 def test_the_base_of_a_block_refuses_nothing_that_only_the_root_does() -> None:
     construct = lambda: Gathering(Handing, [1, 1], width=4)  # noqa: E731
     translation = agreeing(construct, torch.randn(4, 7))
@@ -337,7 +323,6 @@ def test_the_base_of_a_block_refuses_nothing_that_only_the_root_does() -> None:
     assert "Plain is written for" not in translation.source
 
 
-@pytest.mark.sweep
 def test_what_derives_from_a_list_of_modules_holds_a_list() -> None:
     translation = agreeing(OfLists, torch.randn(5, 4))
     source = translation.source
@@ -350,7 +335,6 @@ def test_what_derives_from_a_list_of_modules_holds_a_list() -> None:
     assert distance(translation, OfLists(counts), torch.randn(5, 4), counts=counts) < 1e-5
 
 
-@pytest.mark.sweep
 def test_one_call_makes_layers_of_the_classes_that_a_constructor_is_given() -> None:
     construct = lambda: OfGivenLayers([Doubling, Keeping, Doubling])  # noqa: E731
     translation = agreeing(construct, torch.randn(4, 3))
@@ -396,7 +380,6 @@ def test_a_part_of_a_network_is_an_attribute_of_what_is_made_for_it() -> None:
     assert translation.proof_at(lambda: of_a_part(4, 2)).agrees
 
 
-@pytest.mark.sweep
 def test_what_modules_within_hold_is_read_off_them() -> None:
     made = port.translate(Recurrent(), torch.randint(0, 7, (2, 4)), construct=Recurrent)
     assert made.proof is not None and made.proof.agrees, str(made.proof)
@@ -409,7 +392,6 @@ def test_what_modules_within_hold_is_read_off_them() -> None:
     assert not prove(Recurrent(), replace(made, source=wrong), (torch.randint(0, 7, (2, 4)),), {}).agrees
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("empty", [pytest.param(True, id="Sequential"), pytest.param(False, id="Identity")])
 def test_what_does_nothing_is_called_where_others_do_something(empty: bool) -> None:
     x = torch.randn(2, 4, 6, 6)
@@ -425,7 +407,6 @@ def test_what_does_nothing_is_called_where_others_do_something(empty: bool) -> N
     assert not prove(construct(), replace(made, source=wrong), (x,), {}).agrees
 
 
-@pytest.mark.sweep
 def test_layers_that_are_copied_are_given_as_in_the_original() -> None:
     x = torch.randn(2, 5, 8)
     made = agreeing(Copying, x)

@@ -126,7 +126,6 @@ def test_a_class_that_draws_has_its_streams_behind_what_the_original_makes() -> 
     assert "width: int, depth: int = 2, rate: float = 0.2" in " ".join(source.split())
 
 
-@pytest.mark.thin(12)
 @pytest.mark.parametrize(
     ("construct", "x", "other", "arguments", "lines"),
     [

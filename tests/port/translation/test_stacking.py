@@ -111,7 +111,7 @@ def test_both_sides_agree(name: str) -> None:
     assert {"outputs in training", "gradients in training"} <= {row.what for row in proof.rows}
 
 
-@pytest.mark.parametrize("name", ["Ends", *(pytest.param(name, marks=pytest.mark.sweep) for name in FAULTED)])
+@pytest.mark.parametrize("name", ["Ends", *FAULTED])
 @pytest.mark.sweep
 def test_layers_in_reversed_order_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proving, "explanation_of", lambda *_: NONE)  # it tries a thousand causes

@@ -25,7 +25,6 @@ def joined(array: np.ndarray) -> bytes:
 @pytest.mark.parametrize(
     "dtype", [np.float32, np.float64, np.int8, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, np.complex64]
 )
-@pytest.mark.thin(3)
 @pytest.mark.sweep
 def test_every_permutation(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
     array = (RANDOM.normal(size=(5, 67, 3, 130)) * 20).astype(dtype)

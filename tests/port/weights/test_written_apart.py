@@ -73,9 +73,9 @@ def running_variances(seen: dict[str, float]) -> set[str]:
 @pytest.mark.parametrize(
     ("norm", "training"),
     [
-        pytest.param(BatchNorm, False, marks=pytest.mark.sweep),
+        (BatchNorm, False),
         (BatchNorm, True),
-        pytest.param(flax_batch_norm, True, marks=pytest.mark.sweep),
+        (flax_batch_norm, True),
     ],
 )
 @pytest.mark.sweep

@@ -30,7 +30,6 @@ def test_svd_is_torchs(shape: tuple[int, ...], some: bool, float64: None) -> Non
     assert np.abs((u[..., :k] * s[..., None, :])[..., :3, :k] @ v[..., :k, :k] - x[..., :3, :k]).max() > 1e-2
 
 
-@pytest.mark.thin(3)
 @pytest.mark.parametrize("is_complex", [False, True])
 @pytest.mark.parametrize("shape", [(4, 2), (2, 3, 5), (3, 3)])
 @pytest.mark.sweep

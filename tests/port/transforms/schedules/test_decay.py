@@ -84,7 +84,6 @@ def test_optax_s_own_divide_in_float32(rates: Any, off: Any) -> None:
 
 @pytest.mark.usefixtures("optimized")
 @pytest.mark.parametrize("x64", [False, True])
-@pytest.mark.thin(4)
 @pytest.mark.sweep
 def test_optax_s_polynomial_is_no_number_past_its_end(x64: bool, rates: Any) -> None:
     with jax.enable_x64(x64):

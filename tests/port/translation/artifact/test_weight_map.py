@@ -29,7 +29,6 @@ def state_of(cls: type[nn.Module]) -> dict[str, np.ndarray]:
 
 
 @NETS
-@pytest.mark.thin(3)
 @pytest.mark.sweep
 def test_every_tensor_has_one_place(cls: type[nn.Module]) -> None:
     module, translation = translated(cls)

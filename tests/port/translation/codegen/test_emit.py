@@ -32,7 +32,6 @@ def ruff(text: str, *command: str) -> str:
 
 
 @NETS
-@pytest.mark.thin(3)
 @pytest.mark.sweep
 def test_a_linter_finds_nothing(cls: type[nn.Module]) -> None:
     assert (

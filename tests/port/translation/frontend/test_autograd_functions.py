@@ -252,7 +252,6 @@ class Calls(nn.Module):
 @pytest.mark.parametrize(
     "module", [Adversarial, Spiking, lambda: Calls(Product, 3, 4)], ids=["reversed", "step", "own"]
 )
-@pytest.mark.thin(3)
 @pytest.mark.sweep
 def test_a_gradient_of_ones_own(module: Any) -> None:
     before = [vars(cls).get("forward") for cls in (Reversed, Swish, Spike, Product, Doubled)]
@@ -275,7 +274,6 @@ def test_its_forward_alone_has_another(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("function", "shape"), [(Doubled, (3, 4)), (Clipped, ())], ids=["no slope", "not linear"])
-@pytest.mark.thin(2)
 @pytest.mark.sweep
 def test_what_cannot_be_written_is_told(function: type[Function], shape: tuple[int, ...]) -> None:
     made = port.translate(Calls(function, *shape), torch.randn(5, 4))

@@ -173,7 +173,6 @@ class Counts(nn.Module):
 
 
 @pytest.mark.parametrize(("hidden", "what"), [(False, r"Counts\.seen"), (True, r"Counts\.norms\[0\]\.running_mean")])
-@pytest.mark.thin(2)
 @pytest.mark.sweep
 def test_state_that_is_written_to(hidden: bool, what: str) -> None:
     with pytest.raises(NoPair, match=rf"forward writes to a tensor .* neither a parameter nor a buffer \({what}"):

@@ -152,7 +152,6 @@ def test_who_asks_for_the_mode_is_traced_in_each(name: str, monkeypatch: pytest.
         assert print_graph(graphs[True]) != print_graph(graphs[False])
 
 
-@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", ["Scaled", "Noted", "hooked"])
 @pytest.mark.sweep
 def test_it_is_written_as_it_asks(name: str) -> None:

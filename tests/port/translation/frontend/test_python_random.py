@@ -80,7 +80,7 @@ class Unused(Dropping):
 
 @pytest.mark.parametrize(
     ("build", "line"),
-    [(Dropping, "random.uniform(0, 1)"), pytest.param(ByNumpy, "np.random.rand()", marks=pytest.mark.sweep)],
+    [(Dropping, "random.uniform(0, 1)"), (ByNumpy, "np.random.rand()")],
 )
 @pytest.mark.sweep
 def test_what_depends_on_them_is_refused(build: type[nn.Module], line: str) -> None:
@@ -93,14 +93,14 @@ def test_what_depends_on_them_is_refused(build: type[nn.Module], line: str) -> N
     assert states() == before, "the next numbers are those that they would have been"
 
 
-@pytest.mark.parametrize("build", [Rarely, pytest.param(RarelyByNumpy, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("build", [Rarely, RarelyByNumpy])
 @pytest.mark.sweep
 def test_what_is_seldom_skipped_is_refused(build: type[nn.Module]) -> None:
     with pytest.raises(NoPair, match="depends on numbers that Python or numpy draws"):
         port.translate(build(), torch.randn(3, 6))
 
 
-@pytest.mark.parametrize("build", [Own, pytest.param(OwnOfNumpy, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("build", [Own, OwnOfNumpy])
 @pytest.mark.sweep
 def test_a_generator_that_the_module_holds_is_seen(build: type[nn.Module]) -> None:
     with pytest.raises(NoPair, match=f"{build.__name__} depends on numbers that Python or numpy draws"):

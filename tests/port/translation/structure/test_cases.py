@@ -118,7 +118,6 @@ def test_every_call_is_proved(classifier: tuple[Classifier, Translation]) -> Non
 
 
 @pytest.mark.sweep
-@pytest.mark.thin(2)
 @pytest.mark.parametrize(("with_mask", "with_labels", "weights"), list(product((False, True), repeat=3)))
 def test_combinations_that_no_call_has_are_right(
     classifier: tuple[Classifier, Translation], with_mask: bool, with_labels: bool, weights: bool
@@ -270,7 +269,6 @@ UNSEEN: dict[str, tuple[type[nn.Module], list[Any], list[tuple[Any, ...]]]] = {
 }
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", UNSEEN)
 @pytest.mark.sweep
 def test_what_no_call_has_is_right_or_raises(name: str) -> None:

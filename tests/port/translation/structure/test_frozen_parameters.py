@@ -88,7 +88,6 @@ def frozen_in_torch(module: nn.Module) -> set[str]:
 
 
 @pytest.mark.parametrize("make", CASES)
-@pytest.mark.thin(2)
 @pytest.mark.sweep
 def test_what_torch_does_not_train_is_frozen(make: Callable[[], nn.Module]) -> None:
     module, _, made = translated(make)
@@ -138,7 +137,6 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("make", "before", "after", "seen"), FAULTS)
-@pytest.mark.thin(2)
 @pytest.mark.sweep
 def test_the_proof_finds_what_one_side_alone_trains(
     make: Callable[[], nn.Module], before: str, after: str, seen: str

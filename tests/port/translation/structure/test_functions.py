@@ -66,7 +66,6 @@ def test_functions_are_written_once_and_called_from_the_same_places() -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.thin(2)
 def test_a_function_has_the_originals_docstring_and_parameters() -> None:
     functions = _functions(translated(Llama(), torch.randn(2, 5, 12), construct=Llama))
     docstring = ast.get_docstring(functions["rotate_half"])

@@ -142,7 +142,6 @@ SAID: dict[Callable[..., nn.Module], list[str]] = {
 }
 
 
-@pytest.mark.thin(4)
 @pytest.mark.parametrize("cls", SAID, ids=lambda cls: cls.__name__)
 @pytest.mark.sweep
 def test_the_list_and_the_loops_are_the_originals(cls: Callable[..., nn.Module]) -> None:

@@ -141,7 +141,6 @@ def translated(case: str) -> tuple[nn.Module, Tensor, Translation]:
     return module, x, port.translate(module, x)
 
 
-@pytest.mark.thin(4)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.sweep
 def test_what_a_module_gives_is_given_in_flax(case: str) -> None:
@@ -156,11 +155,10 @@ def test_what_a_module_gives_is_given_in_flax(case: str) -> None:
     ("case", "before", "after"),
     [
         ("dict, one item", '["score"]', '["hidden"]'),
-        pytest.param("dict, both", '"hidden": self.hidden(x)', '"hidden": self.score(x)', marks=pytest.mark.sweep),
-        pytest.param("distribution", '{"loc": ', '{"scale": ', marks=pytest.mark.sweep),
+        ("dict, both", '"hidden": self.hidden(x)', '"hidden": self.score(x)'),
+        ("distribution", '{"loc": ', '{"scale": '),
     ],
 )
-@pytest.mark.thin(3)
 @pytest.mark.sweep
 def test_another_part_is_seen(case: str, before: str, after: str) -> None:
     module, x, translation = translated(case)
@@ -202,15 +200,10 @@ class Alternating(Stack):
 @pytest.mark.parametrize(
     ("build", "loop"),
     [
-        pytest.param(
-            Stack,
-            "for layer in self.layers:\n            outputs = layer(x)\n            x = outputs[0]\n",
-            marks=pytest.mark.sweep,
-        ),
+        (Stack, "for layer in self.layers:\n            outputs = layer(x)\n            x = outputs[0]\n"),
         (Alternating, "for layer in self.layers:\n            x = layer(x)[0]\n"),
     ],
 )
-@pytest.mark.thin(2)
 @pytest.mark.sweep
 def test_a_loop_over_such_layers_stays_a_loop(build: type[nn.Module], loop: str) -> None:
     translation = port.translate(build(), torch.randn(3, 5, 8))
@@ -251,7 +244,7 @@ class Watched(nn.Module):
         return self.dense(x)
 
 
-@pytest.mark.parametrize("watching", [Counter, pytest.param(Observer, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("watching", [Counter, Observer])
 @pytest.mark.sweep
 def test_a_call_for_nothing_but_its_buffers_is_written(watching: type[nn.Module]) -> None:
     module, x = Watched(watching()), torch.randn(3, 5, 8)
@@ -340,7 +333,7 @@ class Joined(nn.Module):
         return given["a"] * given["b"]
 
 
-@pytest.mark.parametrize("second", [TakesItsName, pytest.param(StoresAnItem, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("second", [TakesItsName, StoresAnItem])
 @pytest.mark.sweep
 def test_a_tree_keeps_its_name_while_its_parts_are_read(second: type[nn.Module]) -> None:
     translation = port.translate(Joined(second()), torch.randn(3, 5, 8))
@@ -370,7 +363,7 @@ class Normed(nn.Module):
         return {"x": self.norm(x)}
 
 
-@pytest.mark.parametrize("in_a_dict", [False, pytest.param(True, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("in_a_dict", [False, True])
 @pytest.mark.sweep
 def test_calls_of_one_layer_keep_their_order(in_a_dict: bool) -> None:
     translation = port.translate(Siamese(in_a_dict), (torch.randn(3, 5, 8), torch.randn(3, 5, 8) + 2))

@@ -61,7 +61,6 @@ def positions() -> Translation:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.thin(4)
 @pytest.mark.sweep
 def test_a_number_in_the_place_of_a_length_is_found(name: str, positions: Translation) -> None:
     module, x, length, number = MODELS[name]
@@ -151,7 +150,6 @@ class StepsInTraining(CropsInTraining):
 
 
 @pytest.mark.parametrize("kind", [CropsInTraining, DropsLongOnes, StepsInTraining])
-@pytest.mark.thin(3)
 @pytest.mark.sweep
 def test_a_branch_that_only_training_takes_keeps_its_condition(kind: type[CropsInTraining]) -> None:
     module, x = kind(), torch.randn(2, 5, 4)
@@ -197,7 +195,6 @@ class FillsUp(CropsInTraining):
     ("kind", "condition", "length"),
     [(LooksBack, "t <= 22", 25), (LooksFarBack, "t <= 58", 61), (FillsUp, "t >= 13", 8)],
 )
-@pytest.mark.thin(2)
 @pytest.mark.sweep
 def test_what_one_length_does_not_need_another_does(kind: type[CropsInTraining], condition: str, length: int) -> None:
     module, x = kind(), torch.randn(2, 20, 4)
@@ -256,7 +253,6 @@ class MeasuresLongOnes(CropsInTraining):
 
 
 @pytest.mark.parametrize("kind", [DetachesLongOnes, CountsLongOnes, MeasuresLongOnes])
-@pytest.mark.thin(3)
 @pytest.mark.sweep
 def test_a_branch_that_changes_a_gradient_or_a_buffer_alone_keeps_its_condition(kind: type[CropsInTraining]) -> None:
     module, x = kind(), torch.randn(2, 5, 4)

@@ -97,7 +97,6 @@ def test_one_with_several_results_and_an_axis_is_in_torchs_order() -> None:
     assert "jnp.max(" in made.source
 
 
-@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     "wrong",
     [
