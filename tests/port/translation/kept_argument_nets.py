@@ -131,15 +131,22 @@ class Parametrized(nn.Module):
 
 
 class Dependent(nn.Module):
-    """Conditions that each ask for the one before twice: without a memory 2¹³ questions for the last."""
+    """Conditions that each ask for the one before twice, down to two that decide each other.
+
+    What those two give is cut short and not kept: without a memory the last condition asks 2¹³ questions.
+    """
 
     def __init__(self, width: int = 12, heads: int = 3) -> None:
         super().__init__()
         self.head_width = width // heads
         self.linear = nn.Linear(width, width)
 
-    def forward(self, x: Tensor) -> Tensor:
-        a = x.dim() == 3
+    def forward(self, x: Tensor, causal: bool = False, bias: Tensor | None = None) -> Tensor:
+        if causal:
+            bias = bias
+        if bias is not None:
+            causal = False
+        a = not causal
         b = a == a
         c = b == b
         d = c == c

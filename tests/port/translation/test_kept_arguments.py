@@ -75,6 +75,7 @@ def test_a_copy_with_fields_of_two_configurations_is_neither() -> None:
 
 
 @pytest.mark.sweep
-def test_conditions_that_depend_on_each_other_need_no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(NumberOrigins, "has_given_up", False)
+def test_what_is_given_up_is_looked_for_once_more_with_a_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "-1, self.head_width)" in translated(Dependent, 12).source
+    monkeypatch.setattr(NumberOrigins, "has_given_up", False)
+    assert "-1, 4)" in translated(Dependent, 12).source
