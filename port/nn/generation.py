@@ -148,13 +148,13 @@ def _run_of(
     model: Any = nnx.merge(graph, state)
     model.eval()
     own = _caches(model)
-    for number, cache in enumerate(own):
-        cache.hold(None if caches is None else caches[number], count=count)
+    for number, each in enumerate(own):
+        each.hold(None if caches is None else caches[number], count=count)
     at = [position, places]
     if (window := _window(own)) is not None:
         size = min(window, len(places))
         at.append(window_positions(position, ids.shape[1], size, is_empty=caches is None))
-    return model(ids, *at), [cache.held for cache in own]
+    return model(ids, *at), [each.held for each in own]
 
 
 def _rows_of(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -29,28 +29,32 @@ class Cell(nnx.Module):
     torch.nn.RNNCellBase.reset_parameters does.
     """
 
+    gates: ClassVar[int]
+
     def __init__(
         self,
-        gates: int,
         input_size: int,
         hidden_size: int,
-        bias: bool,
+        bias: bool = True,
         *,
-        dtype: Any,
-        param_dtype: Any,
-        metadata: Mapping[str, Mapping[str, Any]],
+        dtype: Any = None,
+        param_dtype: Any = jnp.float32,
+        weight_ih_metadata: Mapping[str, Any] = MappingProxyType({}),
+        weight_hh_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_ih_metadata: Mapping[str, Any] = MappingProxyType({}),
+        bias_hh_metadata: Mapping[str, Any] = MappingProxyType({}),
         rngs: nnx.Rngs,
     ) -> None:
         draw = torch_bias(hidden_size)
-        rows = gates * hidden_size
+        rows = self.gates * hidden_size
 
-        def parameter(name: str, *shape: int) -> nnx.Param[jax.Array]:
-            return nnx.Param(draw(rngs.params(), shape, param_dtype), **metadata[name])
+        def parameter(*shape: int, metadata: Mapping[str, Any]) -> nnx.Param[jax.Array]:
+            return nnx.Param(draw(rngs.params(), shape, param_dtype), **metadata)
 
-        self.weight_ih = parameter("weight_ih", rows, input_size)
-        self.weight_hh = parameter("weight_hh", rows, hidden_size)
-        self.bias_ih: Any = parameter("bias_ih", rows) if bias else nnx.data(None)
-        self.bias_hh: Any = parameter("bias_hh", rows) if bias else nnx.data(None)
+        self.weight_ih = parameter(rows, input_size, metadata=weight_ih_metadata)
+        self.weight_hh = parameter(rows, hidden_size, metadata=weight_hh_metadata)
+        self.bias_ih: Any = parameter(rows, metadata=bias_ih_metadata) if bias else nnx.data(None)
+        self.bias_hh: Any = parameter(rows, metadata=bias_hh_metadata) if bias else nnx.data(None)
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.bias = bias
@@ -96,6 +100,8 @@ class RNNCell(Cell):
         UnknownChoice: an unknown nonlinearity.
     """
 
+    gates = 1
+
     def __init__(
         self,
         input_size: int,
@@ -112,21 +118,18 @@ class RNNCell(Cell):
         rngs: nnx.Rngs,
     ) -> None:
         super().__init__(
-            1,
             input_size,
             hidden_size,
             bias,
             dtype=dtype,
             param_dtype=param_dtype,
-            metadata={
-                "weight_ih": weight_ih_metadata,
-                "weight_hh": weight_hh_metadata,
-                "bias_ih": bias_ih_metadata,
-                "bias_hh": bias_hh_metadata,
-            },
+            weight_ih_metadata=weight_ih_metadata,
+            weight_hh_metadata=weight_hh_metadata,
+            bias_ih_metadata=bias_ih_metadata,
+            bias_hh_metadata=bias_hh_metadata,
             rngs=rngs,
         )
-        rnn_step(nonlinearity)  # refuses a name that is none, here and not at the first call
+        rnn_step(nonlinearity)  # raises for an unknown name here, not at the first call
         self.nonlinearity = nonlinearity
 
     def __call__(self, x: jax.Array, hx: jax.Array | None = None) -> jax.Array:
@@ -154,35 +157,7 @@ class LSTMCell(Cell):
         rngs: draws the parameters.
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        *,
-        dtype: Any = None,
-        param_dtype: Any = jnp.float32,
-        weight_ih_metadata: Mapping[str, Any] = MappingProxyType({}),
-        weight_hh_metadata: Mapping[str, Any] = MappingProxyType({}),
-        bias_ih_metadata: Mapping[str, Any] = MappingProxyType({}),
-        bias_hh_metadata: Mapping[str, Any] = MappingProxyType({}),
-        rngs: nnx.Rngs,
-    ) -> None:
-        super().__init__(
-            4,
-            input_size,
-            hidden_size,
-            bias,
-            dtype=dtype,
-            param_dtype=param_dtype,
-            metadata={
-                "weight_ih": weight_ih_metadata,
-                "weight_hh": weight_hh_metadata,
-                "bias_ih": bias_ih_metadata,
-                "bias_hh": bias_hh_metadata,
-            },
-            rngs=rngs,
-        )
+    gates = 4
 
     def __call__(self, x: jax.Array, hx: tuple[jax.Array, jax.Array] | None = None) -> tuple[jax.Array, jax.Array]:
         """Take a step: (N, input_size) or (input_size,), and (h, c), both (N, hidden_size) or (hidden_size,), or zeros.
@@ -210,35 +185,7 @@ class GRUCell(Cell):
         rngs: draws the parameters.
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        *,
-        dtype: Any = None,
-        param_dtype: Any = jnp.float32,
-        weight_ih_metadata: Mapping[str, Any] = MappingProxyType({}),
-        weight_hh_metadata: Mapping[str, Any] = MappingProxyType({}),
-        bias_ih_metadata: Mapping[str, Any] = MappingProxyType({}),
-        bias_hh_metadata: Mapping[str, Any] = MappingProxyType({}),
-        rngs: nnx.Rngs,
-    ) -> None:
-        super().__init__(
-            3,
-            input_size,
-            hidden_size,
-            bias,
-            dtype=dtype,
-            param_dtype=param_dtype,
-            metadata={
-                "weight_ih": weight_ih_metadata,
-                "weight_hh": weight_hh_metadata,
-                "bias_ih": bias_ih_metadata,
-                "bias_hh": bias_hh_metadata,
-            },
-            rngs=rngs,
-        )
+    gates = 3
 
     def __call__(self, x: jax.Array, hx: jax.Array | None = None) -> jax.Array:
         """Take a step: (N, input_size) or (input_size,), and a state (N, hidden_size) or (hidden_size,), or zeros.

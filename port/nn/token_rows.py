@@ -14,19 +14,17 @@ import numpy as np
 from port.errors import UsageError
 from port.nn.flat_trace import Equation, Traced
 
-# fmt: off
-ELEMENTWISE = frozenset((
-    "abs", "add", "add_any", "and", "cbrt", "ceil", "clamp", "convert_element_type", "copy",
-    "copy_p", "cos", "cosh", "div", "eq", "erf", "erf_inv", "erfc", "exp",
-    "exp2", "expm1", "floor", "ge", "gt", "integer_pow", "is_finite", "le", "log",
-    "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "nextafter",
-    "not", "or", "pow", "reduce_precision", "rem", "round", "rsqrt", "select_n", "sign",
-    "sin", "sinh", "sqrt", "square", "stop_gradient", "sub", "tan", "tanh", "xor",
-))
-REDUCTIONS = frozenset((
-    "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or", "argmax", "argmin",
-))
-# fmt: on
+ELEMENTWISE = frozenset(
+    {"abs", "add", "add_any", "clamp", "div", "integer_pow", "max", "min", "mul", "neg", "pow", "rem", "sign", "sub"}
+    | {"cbrt", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "log", "log1p", "logistic", "rsqrt", "sqrt", "square"}
+    | {"cos", "cosh", "sin", "sinh", "tan", "tanh"}
+    | {"and", "eq", "ge", "gt", "is_finite", "le", "lt", "ne", "not", "or", "select_n", "xor"}
+    | {"ceil", "convert_element_type", "floor", "nextafter", "reduce_precision", "round"}
+    | {"copy", "copy_p", "stop_gradient"}
+)
+REDUCTIONS = frozenset(
+    {"argmax", "argmin", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum"}
+)
 
 
 @dataclass(frozen=True)
