@@ -1,4 +1,4 @@
-"""`port diff [LESSON | A B] [--html SITE | --table | --tutorials]`: shows two sources side by side."""
+"""`port diff [LESSON | A B] [--html SITE | --table | --tutorials] [--json]`: shows two sources side by side."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ from port.lessons.visible import visible
 from port.pairs.notes import NOTES
 from port.pairs.tutorials import OUTDATED
 from port.report import print_notes, print_outdated
+from port.report.diff import result_of_diff
+from port.report.results import printed
 
 TABLE_WIDTH = 160  # columns of a table in a file or a pipe
 
@@ -59,6 +61,8 @@ class Arguments:
     """print what old JAX tutorials use, and what replaced it"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
     """your own pairs, of layers, operators, optimizers or schedules, for the site's cheat sheet"""
+    json: bool = False
+    """print the result as JSON, for programs"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -66,24 +70,61 @@ def main(arguments: Sequence[str]) -> int:
     given = tyro.cli(Arguments, prog="port diff", args=arguments)
     _check(given)
     if given.table or given.tutorials:
-        _print_table(tutorials=given.tutorials)
-        return 0
-    if given.html is not None:
-        # The cheat sheet's defaults and schedules are read from torch's own classes.
-        require("port diff --html", torch=("torch",), report=("jinja2", "pygments", "markdown_it", "griffe"))
-        if given.pairs is not None:
-            register_pairs(given.pairs)
-        _write_site(given.what, given.html)
-        return 0
-    if not given.what:
+        _show_table(given)
+    elif given.html is not None:
+        _write_site(given, given.html)
+    elif given.what:
+        _show_alignment(given)
+    else:
+        _show_lessons(given)
+    return 0
+
+
+def _show_lessons(given: Arguments) -> None:
+    if given.json:
+        print(printed(result_of_diff(lessons=lessons())))
+    else:
         print_lessons(lessons(), Console())
-        return 0
-    if (account := _account(given.what)) is not None:
-        print(account, end="\n\n")
+
+
+def _show_alignment(given: Arguments) -> None:
+    account = _account(given.what)
     alignment = align(*_sources(given.what))
+    if given.json:
+        print(printed(result_of_diff(alignment=alignment, account=account)))
+        return
+    if account is not None:
+        print(account, end="\n\n")
     # In a file or a pipe the columns are as wide as the lines, unless a width is set.
     print_alignment(alignment, Console() if _has_width() else Console(width=whole_width(alignment)))
-    return 0
+
+
+def _show_table(given: Arguments) -> None:
+    console = Console() if _has_width() else Console(width=TABLE_WIDTH)
+    if given.json:
+        print(printed(result_of_diff(tutorials=OUTDATED) if given.tutorials else result_of_diff(differences=NOTES)))
+    elif given.tutorials:
+        print_outdated(OUTDATED, console)
+    else:
+        print_notes(NOTES, console)
+
+
+def _write_site(given: Arguments, folder: Path) -> None:
+    # The cheat sheet's defaults and schedules are read from torch's own classes.
+    require("port diff --html", torch=("torch",), report=("jinja2", "pygments", "markdown_it", "griffe"))
+    from port.report.site import reading_of_files, reading_of_lesson, write_site
+
+    if given.pairs is not None:
+        register_pairs(given.pairs)
+    if len(given.what) == 2:
+        readings = [reading_of_files(*_files(*given.what), account=_account(given.what))]
+    else:
+        readings = [reading_of_lesson(lesson) for lesson in ([_lesson(*given.what)] if given.what else lessons())]
+    first = write_site(readings, folder)
+    if given.json:
+        print(printed(result_of_diff(files=[first])))
+    else:
+        print(f"{visible(str(first), sys.stdout.encoding)} is the first page")
 
 
 def _check(given: Arguments) -> None:
@@ -125,25 +166,6 @@ def _files(torch: str, jax: str) -> tuple[SourceText, SourceText]:
             raise UsageError(f"{path!r} is a lesson, and no file here; port diff takes a lesson alone, or two files")
     read = read_written_folder if is_written_folder(Path(jax)) else read_source
     return read_source(Path(torch)), read(Path(jax))
-
-
-def _print_table(*, tutorials: bool) -> None:
-    console = Console() if _has_width() else Console(width=TABLE_WIDTH)
-    if tutorials:
-        print_outdated(OUTDATED, console)
-    else:
-        print_notes(NOTES, console)
-
-
-def _write_site(what: tuple[str, ...], folder: Path) -> None:
-    from port.report.site import reading_of_files, reading_of_lesson, write_site
-
-    if len(what) == 2:
-        readings = [reading_of_files(*_files(*what), account=_account(what))]
-    else:
-        readings = [reading_of_lesson(lesson) for lesson in ([_lesson(*what)] if what else lessons())]
-    first = visible(str(write_site(readings, folder)), sys.stdout.encoding)
-    print(f"{first} is the first page")
 
 
 def _has_width() -> bool:

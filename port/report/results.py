@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from importlib.resources import files
@@ -36,8 +37,16 @@ def schema() -> Any:
 
 
 def printed(result: Result) -> str:
-    """Return a result as ``--json`` prints it: one object, on several lines."""
-    return json.dumps(to_json(result), indent=2, ensure_ascii=False, allow_nan=False)
+    """Return a result as ``--json`` prints it: one object, on several lines.
+
+    If standard output cannot encode a character, all characters beyond ASCII are escaped.
+    """
+    text = json.dumps(to_json(result), indent=2, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(to_json(result), indent=2, allow_nan=False)
+    return text
 
 
 def result_of_error(command: str, message: str, exit_code: int) -> Result:

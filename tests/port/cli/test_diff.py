@@ -165,7 +165,7 @@ def test_a_very_long_line_is_shown_to_its_end(files, capsys):
     assert max(map(len, out.splitlines())) < 300
 
 
-@pytest.mark.parametrize("arguments", [[], ["train"], ["--help"]])
+@pytest.mark.parametrize("arguments", [[], ["train"], ["--help"], ["train", "--json"]])
 def test_neither_torch_nor_jax_is_imported(arguments):
     code = (
         "import sys\nfrom port.cli import main\n"
