@@ -65,6 +65,18 @@ class MissingExtra(UsageError, ModuleNotFoundError):
         self.packages = tuple(packages)
 
 
+class StepsNeeded(UsageError):
+    """A schedule's rates must be tabulated, and ``steps=`` was not passed.
+
+    Attributes:
+        why: why no formula can be written.
+    """
+
+    def __init__(self, why: str, remedy: str) -> None:
+        super().__init__(f"{why}: {remedy}")
+        self.why = why
+
+
 class MissingData(PortError):
     """A dataset's files were not found."""
 

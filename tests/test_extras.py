@@ -143,6 +143,7 @@ CASES = {
     "report -o": Case(["report", "runs", "-o", "page.html"], PAGE),
     "diff LESSON": Case(["diff", "train"]),
     "diff --table": Case(["diff", "--table"]),
+    "diff --table --json": Case(["diff", "--table", "--json"]),
     "diff --html": Case(["diff", "train", "--html", "site"], {"torch", "jinja2", "pygments", "markdown_it", "griffe"}),
     "port.load": Case(MAKE_NET + "port.load(net, 'net.npz')"),
     "port.save": Case(MAKE_NET + "port.save(net, 'saved.safetensors')"),
@@ -166,6 +167,10 @@ CASES = {
     "port.training.train": Case("port.training.train", {"psutil"}),
     "port.training.Outcome": Case("port.training.Outcome"),
     "port.report.write_run_page": Case("port.report.write_run_page", {"jinja2"}),
+    "from port.report.page import write_run_page": Case("from port.report.page import write_run_page", {"jinja2"}),
+    "from port.report.site import write_site": Case(
+        "from port.report.site import write_site", {"jinja2", "pygments", "markdown_it", "griffe"}
+    ),
     "the JAX trainer alone": Case(
         "import runpy, sys; sys.argv = ['train', '--model', 'mlp', '--steps', '3', '--precision', 'float64', '--out', "
         "'alone']; runpy.run_module('side_by_side.jax.train', run_name='__main__', alter_sys=True)",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from port.errors import UsageError, described
+from port.errors import StepsNeeded, UsageError, described
 from port.optim.epochs import counted_updates
 from port.pairs.expression import Expression, Given
 from port.pairs.optimizers import pair_of_optimizer
@@ -74,13 +74,14 @@ class ByHand:
             return made
         if steps is None:
             if spelled_function(self.function) is None:
-                raise UsageError(
-                    f"{name} is not a module-level function, so its values are written out: give steps=, the number "
-                    "of steps in the whole training"
+                raise StepsNeeded(
+                    f"{name} is not a module-level function, so its values are written out",
+                    "give steps=, the number of steps in the whole training",
                 )
-            raise UsageError(
-                f"{name} cannot be traced by JAX (an if on the step, or math): give steps=, the number of steps in the "
-                "whole training, for which it is then called beforehand; or write it with jnp.where and jnp"
+            raise StepsNeeded(
+                f"{name} cannot be traced by JAX (an if on the step, or math)",
+                "give steps=, the number of steps in the whole training, for which it is then called beforehand; or "
+                "write it with jnp.where and jnp",
             )
         if name.isidentifier():  # a nested function is in scope where it is used
             return Expression("port.transforms.by_function", (Given(self.function, name),), {"steps": steps})

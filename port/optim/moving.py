@@ -84,8 +84,10 @@ class MovedOptimizer:
             try:
                 _, state = to_optax(self.optimizer, params=params, mapping=mapping, **self.given)
                 self.source = optax_source(self.optimizer, params=params, mapping=mapping, **self.given)
-            except (UsageError, WeightsMismatch) as error:
-                raise type(error)(f"{self.path}: {error}") from error
+            except UsageError as error:
+                raise UsageError(f"{self.path}: {error}") from error
+            except WeightsMismatch as error:
+                raise WeightsMismatch(f"{self.path}: {error}") from error
             return state_tensors(state, self.step)
 
     def _parameters(self, mapping: Mapping) -> Any:

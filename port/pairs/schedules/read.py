@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from port.errors import UsageError
+from port.errors import StepsNeeded, UsageError
 from port.pairs.expression import Expression
 from port.pairs.pair import is_class, name_of
 from port.pairs.schedules.functions import expression_of
@@ -241,9 +241,9 @@ def _of_function(scheduler: Any, group: int, steps: int) -> Expression | None:
 def _tables(scheduler: Any, group: int, steps: int | None, count: int) -> tuple[Expression, Expression | None]:
     name = type(scheduler).__name__
     if steps is None:
-        raise UsageError(
-            f"this {name} has no formula, so its rates must be tabulated: give steps=, the number of steps that the "
-            "scheduler takes in the whole training"
+        raise StepsNeeded(
+            f"this {name} has no formula, so its rates must be tabulated",
+            "give steps=, the number of steps that the scheduler takes in the whole training",
         )
     if steps <= count:
         raise UsageError(f"steps={steps}, but the {name} has taken {count} already: pass those of the whole training")

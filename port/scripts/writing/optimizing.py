@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from port.errors import UsageError
+from port.errors import StepsNeeded, UsageError
 from port.scripts.events import Event
 from port.scripts.observation import Observation
 from port.scripts.wording import group_options, place_of
@@ -103,21 +103,19 @@ def steps_needed(
     """
     try:
         write()
-    except UsageError as error:
-        if "give steps=" not in str(error):
-            raise
+    except StepsNeeded as needed:
         if planned is None:
             raise UsageError(
-                f"{str(error).partition(': give steps=')[0]}: and how many updates the script makes is not seen, as "
+                f"{needed.why}: and how many updates the script makes is not seen, as "
                 "its loops are over something else than ranges and loaders"
-            ) from error
+            ) from needed
         steps = planned // microbatches // (per_epoch or 1) + 1
         if steps > MOST_WRITTEN:
             raise UsageError(
-                f"{str(error).partition(': give steps=')[0]}, and those of {steps} steps are no source: a scheduler of "
+                f"{needed.why}, and those of {steps} steps are no source: a scheduler of "
                 f"torch's own, or its function in jax.numpy (port.optax_source(optimizer, schedule=…)), or up to "
                 f"{MOST_WRITTEN}"
-            ) from error
+            ) from needed
         return {"steps": steps}
     return {}
 

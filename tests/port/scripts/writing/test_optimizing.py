@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from port.errors import UsageError
+from port.errors import StepsNeeded, UsageError
 from port.scripts.writing.optimizing import steps_needed
 
 
 def needs() -> str:
-    raise UsageError("this LambdaLR has no formula, so its rates must be tabulated: give steps=, the number of steps")
+    raise StepsNeeded("this LambdaLR has no formula, so its rates must be tabulated", "give steps=, their number")
 
 
 def test_as_many_as_the_scripts_loops_make() -> None:
@@ -20,7 +20,10 @@ def test_as_many_as_the_scripts_loops_make() -> None:
 
 @pytest.mark.parametrize(
     ("planned", "words"),
-    [(None, "how many updates the script makes is not seen"), (10**6, "500001 steps are no source")],
+    [
+        (None, "must be tabulated: and how many updates the script makes is not seen"),
+        (10**6, "must be tabulated, and those of 500001 steps are no source"),
+    ],
 )
 def test_not_known_or_too_many(planned: int | None, words: str) -> None:
     with pytest.raises(UsageError, match=words):
