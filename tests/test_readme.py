@@ -13,7 +13,7 @@ from port.version import __version__
 
 ROOT = Path(__file__).parents[1]
 TEXTS = [
-    *("README.md", "side_by_side/README.md", ".github/CONTRIBUTING.md", ".github/CHANGELOG.md"),
+    *("README.md", "side_by_side/README.md", ".github/CONTRIBUTING.md", ".github/CHANGELOG.md", ".github/SECURITY.md"),
     *(path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "port" / "guides").glob("*.md"))),
 ]
 
