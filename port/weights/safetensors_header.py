@@ -139,8 +139,12 @@ def _are_sizes(value: Any) -> bool:
 
 
 def _depth(value: Any) -> int:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
-    return 0 if inner is None else 1 + max(map(_depth, inner), default=0)
+    """How deep lists and objects are nested; not by recursion, whose limit the file could reach."""
+    depth, level = 0, [value]
+    while inside := [one for one in level if isinstance(one, dict | list)]:
+        level = [each for one in inside for each in (one.values() if isinstance(one, dict) else one)]
+        depth += 1
+    return depth
 
 
 def _check_places(path: Path, places: dict[str, tuple[int, int]], data: int) -> None:

@@ -150,10 +150,14 @@ class Following:
             self.classes.summed |= {inputs[0].axes[each] for each in summed[0]}
 
     def _scan(self, equation: Any, inputs: list[FollowedArray]) -> list[FollowedArray]:
-        consts, carried = equation.params["num_consts"], equation.params["num_carry"]
-        fixed = consts + carried
+        body = equation.params["jaxpr"].jaxpr
+        # Versions of jax count the carried arrays by different parameters. Outside of the body, what goes in or comes
+        # out step by step has one axis more.
+        carried = sum(map(_has_same_rank, equation.outvars, body.outvars))
+        fixed = sum(map(_has_same_rank, equation.invars, body.invars))
+        consts = fixed - carried
         inside = [*inputs[:fixed], *(replace(each, axes=each.axes[1:]) for each in inputs[fixed:])]
-        results = self.follow(equation.params["jaxpr"].jaxpr, inside)
+        results = self.follow(body, inside)
         for before, after in zip(inputs[consts:fixed], results[:carried], strict=True):
             self.classes.join_all(before.axes, after.axes)
         shapes = [each.aval.shape[:1] for each in equation.outvars[carried:]]
@@ -276,6 +280,10 @@ def _groups(classes: AxisClasses, before: Axes, after: Axes) -> Iterator[tuple[l
                 others.append(right.pop(0))
                 other *= classes.sizes[others[-1]]
         yield some, others
+
+
+def _has_same_rank(one: Any, other: Any) -> bool:
+    return len(one.aval.shape) == len(other.aval.shape)
 
 
 def _broadcasts(size: int, result: int) -> bool:

@@ -87,7 +87,17 @@ class Initial:
 
     @property
     def copies(self) -> dict[str, str]:
-        return {name: start.same[0] for name, start in self._seen.starts.items() if start.same}
+        starts = self._seen.starts.items()
+        return {
+            name: start.same[0] for name, start in starts if start.same and not self._twin_copies(name, start.same[0])
+        }
+
+    def _twin_copies(self, name: str, original: str) -> bool:
+        """Whether one layer holds both tensors, and its twin copies them as the layer does (a transformer's stack)."""
+        return any(
+            not redrawn and name.startswith(f"{path}.") and original.startswith(f"{path}.")
+            for path, redrawn in self._layers.items()
+        )
 
     def of_layer(self, path: str, shown: str, layer: Any) -> tuple[dict[str, syntax.Expr], dict[str, syntax.Expr]]:
         """The initializers that a layer's twin receives instead of the pair's.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,8 @@ def test_the_expression_that_is_executed() -> None:
 def test_the_variable_that_holds_an_object() -> None:
     frames = user_frames()
     tensor, batch = torch.ones(1), {"x": torch.zeros(1)}
-    names = [name_of(thing, frames) for thing in (tensor, batch["x"], torch.ones(1))]
-    assert names == ["tensor", 'batch["x"]', None]
+    names = map(partial(name_of, frames=frames), (tensor, batch["x"], torch.ones(1)))
+    assert list(names) == ["tensor", 'batch["x"]', None]
 
 
 PACKAGE = """

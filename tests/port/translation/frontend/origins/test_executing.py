@@ -85,7 +85,11 @@ def test_a_call_over_several_lines() -> None:
 
 def test_a_comprehension_and_a_lambda_have_variables_of_their_own() -> None:
     (inside,) = [_here() for _ in range(1)]
-    assert inside is not None and isinstance(inside.scope, ast.ListComp)
+    # From Python 3.12 on a list comprehension runs in its function's frame.
+    own_frame = ast.ListComp if sys.version_info < (3, 12) else ast.FunctionDef
+    assert inside is not None and isinstance(inside.scope, own_frame)
+    (generated,) = (_here() for _ in range(1))
+    assert generated is not None and isinstance(generated.scope, ast.GeneratorExp)
     asked: Callable[[], Executing | None] = lambda: _here()  # noqa: E731
     found = asked()
     assert found is not None and isinstance(found.scope, ast.Lambda)

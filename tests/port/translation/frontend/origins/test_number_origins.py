@@ -162,8 +162,9 @@ def test_what_is_given_in_a_loop_a_branch_or_a_comprehension() -> None:
         [self.tell(n) for n in (3,)]
         [self.tell(k) for _ in range(1)]
         [self.tell(self.heads) for _ in range(1)]
+        [self.tell(k) for k in (21,)]  # another k, with the same value
 
-    assert _told(run, True, X) == [None, None, None, "self.dim", "self.dim", None, "self.dim", "self.heads"]
+    assert _told(run, True, X) == [None, None, None, "self.dim", "self.dim", None, "self.dim", "self.heads", None]
     assert _told(run, False, X)[3] == "self.heads"
 
 

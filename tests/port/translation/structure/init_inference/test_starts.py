@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +19,7 @@ from torch import nn
 
 import port
 from port.errors import NoInitialValue, UsageError
+from port.pairs.twin import build_twin
 from port.translation import Translation
 from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.ir.layout import Layout, torchs
@@ -151,6 +153,36 @@ class Wide(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.fc(x * self.scale)
+
+
+class Stack(nn.Module):
+    """A stack of equal layers: of copies that its twin makes too, of copies with a start of their own, or anew."""
+
+    def __init__(self, start: str) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(6, 2, 8, batch_first=True)
+        if start == "own":
+            nn.init.normal_(layer.linear1.weight, std=0.3)
+        self.encoder = nn.TransformerEncoder(layer, 2)
+        if start == "anew":
+            for parameter in self.encoder.parameters():
+                nn.init.normal_(parameter, std=0.2)
+        self.first = nn.Linear(6, 5)
+        self.second = copy.deepcopy(self.first)
+
+
+@pytest.mark.parametrize(("start", "in_stack"), [("torch's", False), ("own", True), ("anew", False)])
+def test_copies_are_named_unless_the_twin_makes_them_too(start: str, in_stack: bool) -> None:
+    def construct() -> Stack:
+        return Stack(start)
+
+    module = construct()
+    copies = Initial(watched(module, construct), kept_layers(module)).copies
+    assert copies["second.weight"] == "first.weight"
+    assert ("encoder.layers.1.linear1.weight" in copies) == in_stack
+    twin = build_twin(module.encoder, rngs=nnx.Rngs(0))
+    one, other = (layer.linear2.kernel[...] for layer in twin.layers)
+    assert (one == other).all()
 
 
 def test_values_are_never_looked_at() -> None:
