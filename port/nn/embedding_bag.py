@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -30,6 +32,7 @@ class EmbeddingBag(nnx.Module):
         padding_idx: a row that is left out of every bag; counts from the end when negative.
         dtype: of the result; None is the table's.
         param_dtype: of the table.
+        embedding_metadata: of the table, from `port.nn.logical_axes`.
         rngs: for the initial values.
 
     Raises:
@@ -50,6 +53,7 @@ class EmbeddingBag(nnx.Module):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        embedding_metadata: Mapping[str, Any] = MappingProxyType({}),
         rngs: nnx.Rngs,
     ) -> None:
         if mode not in ("sum", "mean", "max"):
@@ -64,7 +68,8 @@ class EmbeddingBag(nnx.Module):
         self.include_last_offset = include_last_offset
         self.padding_idx = row_index(padding_idx, num_embeddings)
         self.dtype = dtype
-        self.embedding = nnx.Param(initial_table(rngs, num_embeddings, embedding_dim, self.padding_idx, param_dtype))
+        table = initial_table(rngs, num_embeddings, embedding_dim, self.padding_idx, param_dtype)
+        self.embedding = nnx.Param(table, **embedding_metadata)
 
     def __call__(
         self, indices: jax.Array, offsets: jax.Array | None = None, per_sample_weights: jax.Array | None = None
@@ -85,26 +90,43 @@ class EmbeddingBag(nnx.Module):
             )
         if self.max_norm is not None:
             renormalise(self.embedding, indices, self.max_norm, self.norm_type)
-        bag, bags = self._bag_of_each(indices, offsets)
-        indices = indices.ravel()
         rows = look_up(self.embedding[...], indices, self.padding_idx, self.scale_grad_by_freq)
-        if self.padding_idx is not None:
-            bag = jnp.where(indices == self.padding_idx, bags, bag)  # of no bag
         if per_sample_weights is not None:
-            rows = rows * per_sample_weights.ravel()[:, None].astype(rows.dtype)
-        result = _largest(rows, bag, bags) if self.mode == "max" else jax.ops.segment_sum(rows, bag, bags)
-        if self.mode == "mean":
-            size = jax.ops.segment_sum(jnp.ones(bag.shape, rows.dtype), bag, bags)
-            result = result / jnp.maximum(size, 1)[:, None]
+            rows = rows * per_sample_weights[..., None].astype(rows.dtype)
+        is_in = jnp.ones(indices.shape, bool) if self.padding_idx is None else indices != self.padding_idx
+        result = self._of_equal_bags(rows, is_in) if offsets is None else self._of_bags(rows, is_in, offsets)
         return result.astype(self.dtype or rows.dtype)
 
-    def _bag_of_each(self, indices: jax.Array, offsets: jax.Array | None) -> tuple[jax.Array, int]:
-        """Return the bag of each index, and the number of bags; indices past the last bag get that number."""
-        if offsets is None:
-            bags, length = indices.shape
-            return jnp.repeat(jnp.arange(bags), length), bags
-        bag = jnp.searchsorted(offsets, jnp.arange(len(indices)), side="right") - 1
-        return bag, len(offsets) - self.include_last_offset
+    def _of_equal_bags(self, rows: jax.Array, is_in: jax.Array) -> jax.Array:
+        """Reduce rows (bags, length, embedding_dim); ``is_in`` (bags, length) leaves some out."""
+        is_in = is_in[..., None]
+        if self.mode == "max":
+            return _largest_of_equal_bags(rows, is_in)
+        total = jnp.where(is_in, rows, 0).sum(1)
+        return total / jnp.maximum(is_in.sum(1), 1) if self.mode == "mean" else total
+
+    def _of_bags(self, rows: jax.Array, is_in: jax.Array, offsets: jax.Array) -> jax.Array:
+        """Reduce rows (n, embedding_dim); ``is_in`` (n,) leaves some out."""
+        bags = len(offsets) - self.include_last_offset
+        bag = jnp.searchsorted(offsets, jnp.arange(len(rows)), side="right") - 1
+        bag = jnp.where(is_in, bag, bags)  # of no bag
+        if self.mode == "max":
+            return _largest(rows, bag, bags)
+        total = jax.ops.segment_sum(rows, bag, bags)
+        if self.mode == "sum":
+            return total
+        size = jax.ops.segment_sum(jnp.ones(bag.shape, rows.dtype), bag, bags)
+        return total / jnp.maximum(size, 1)[:, None]
+
+
+def _largest_of_equal_bags(rows: jax.Array, is_in: jax.Array) -> jax.Array:
+    """Return each column's largest element in each bag, from the first row that attains it; zeros for an empty bag."""
+    values = jax.lax.stop_gradient(rows)
+    largest = jnp.max(values, axis=1, keepdims=True, initial=-jnp.inf, where=is_in)
+    # One more row, of zeros, for bags that have none.
+    padded = jnp.concatenate([rows, jnp.zeros_like(rows, shape=(len(rows), 1, rows.shape[2]))], axis=1)
+    has_it = jnp.concatenate([is_in & (values == largest), jnp.ones_like(largest, bool)], axis=1)
+    return jnp.take_along_axis(padded, has_it.argmax(1, keepdims=True), axis=1)[:, 0]
 
 
 def _largest(rows: jax.Array, bag: jax.Array, bags: int) -> jax.Array:

@@ -8,6 +8,7 @@ encoder has no such path, and computes what torch computes with gradients.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import jax
@@ -15,7 +16,15 @@ import jax.numpy as jnp
 from flax import nnx
 
 from port.errors import UsageError
-from port.nn.transformer_layers import Activation, TransformerDecoderLayer, TransformerEncoderLayer, layer_norm
+from port.nn.parameter_metadata import ByPath, set_metadata
+from port.nn.transformer_layers import (
+    Activation,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+    Wrap,
+    itself,
+    layer_norm,
+)
 
 Layer = TypeVar("Layer", bound=nnx.Module)
 
@@ -118,6 +127,9 @@ class Transformer(nnx.Module):
         bias: of the attentions, linear layers and norms.
         dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of the parameters.
+        metadata: path of a parameter → its metadata, from `port.nn.logical_axes`. ``encoder.layers.norm1.scale`` is
+            that of all layers of the encoder.
+        wrap: of each attention, before it is called: `port.nn.gathered` for a mesh.
         rngs: for the parameters, and for the dropout if there is one.
 
     Raises:
@@ -143,16 +155,18 @@ class Transformer(nnx.Module):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        metadata: ByPath = MappingProxyType({}),
+        wrap: Wrap = itself,
         rngs: nnx.Rngs,
     ) -> None:
         types: dict[str, Any] = {"dtype": dtype, "param_dtype": param_dtype, "rngs": rngs}
         layer = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
         norm = (d_model, layer_norm_eps, bias)
         if custom_encoder is None:
-            encoder_layer = TransformerEncoderLayer(*layer, **types)
+            encoder_layer = TransformerEncoderLayer(*layer, wrap=wrap, **types)
             custom_encoder = TransformerEncoder(encoder_layer, num_encoder_layers, layer_norm(*norm, **types))
         if custom_decoder is None:
-            decoder_layer = TransformerDecoderLayer(*layer, **types)
+            decoder_layer = TransformerDecoderLayer(*layer, wrap=wrap, **types)
             custom_decoder = TransformerDecoder(decoder_layer, num_decoder_layers, layer_norm(*norm, **types))
         self.encoder = custom_encoder
         self.decoder = custom_decoder
@@ -164,6 +178,7 @@ class Transformer(nnx.Module):
         for _, node in nnx.iter_graph(self):
             if isinstance(node, nnx.Param) and node.ndim > 1:
                 node[...] = xavier(rngs.params(), node.shape, node.dtype)
+        set_metadata(self, metadata)
 
     def __call__(
         self,

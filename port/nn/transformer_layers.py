@@ -11,6 +11,7 @@ These layers compute what torch computes with gradients.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -20,13 +21,21 @@ from flax import nnx
 from port.errors import UnknownChoice
 from port.nn.attention import MultiheadAttention
 from port.nn.initializers import torch_bias, torch_kernel
+from port.nn.parameter_metadata import ByPath, set_metadata
 
 Activation = Callable[[jax.Array], jax.Array]
+Wrap = Callable[[Any], Callable[..., Any]]
+"""Takes a layer, and returns a function to call in its place."""
 
 
 def gelu(x: jax.Array) -> jax.Array:
     """torch's default GELU, with the error function; jax's default is the tanh approximation."""
     return jax.nn.gelu(x, approximate=False)
+
+
+def itself(layer: Any) -> Any:
+    """Return the layer, which is called as it is."""
+    return layer
 
 
 ACTIVATIONS: dict[str, Activation] = {"relu": jax.nn.relu, "gelu": gelu}
@@ -60,6 +69,8 @@ class TransformerLayer(nnx.Module):
         bias: of the attentions, linear layers and norms.
         dtype: of the computation; None promotes the dtypes of input and parameters.
         param_dtype: of the parameters.
+        metadata: path of a parameter → its metadata, from `port.nn.logical_axes`.
+        wrap: of each attention, before it is called: `port.nn.gathered` for a mesh.
         rngs: for the parameters, drawn as torch draws those of each part, and for the dropout if there is one.
 
     Raises:
@@ -81,6 +92,8 @@ class TransformerLayer(nnx.Module):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        metadata: ByPath = MappingProxyType({}),
+        wrap: Wrap = itself,
         rngs: nnx.Rngs,
     ) -> None:
         if isinstance(activation, str):
@@ -89,6 +102,7 @@ class TransformerLayer(nnx.Module):
             activation = ACTIVATIONS[activation]
         self.activation = activation
         self.norm_first = norm_first
+        self.wrap = wrap
         types: dict[str, Any] = {"dtype": dtype, "param_dtype": param_dtype, "rngs": rngs}
 
         def linear(inputs: int, outputs: int) -> nnx.Linear:
@@ -103,11 +117,13 @@ class TransformerLayer(nnx.Module):
         self.norm2 = layer_norm(d_model, layer_norm_eps, bias, **types)
         self.dropout1 = nnx.Dropout(dropout, rngs=rngs if dropout else None)
         self.dropout2 = nnx.Dropout(dropout, rngs=rngs if dropout else None)
+        set_metadata(self, metadata)
 
     def _attend_to_itself(
         self, x: jax.Array, mask: jax.Array | None, key_padding_mask: jax.Array | None, is_causal: bool
     ) -> jax.Array:
-        x, _ = self.self_attn(x, x, x, key_padding_mask, need_weights=False, attn_mask=mask, is_causal=is_causal)
+        attend = self.wrap(self.self_attn)
+        x, _ = attend(x, x, x, key_padding_mask, need_weights=False, attn_mask=mask, is_causal=is_causal)
         return self.dropout1(x)
 
     def _feed_forward(self, x: jax.Array) -> jax.Array:
@@ -162,6 +178,8 @@ class TransformerDecoderLayer(TransformerLayer):
         *,
         dtype: Any = None,
         param_dtype: Any = jnp.float32,
+        metadata: ByPath = MappingProxyType({}),
+        wrap: Wrap = itself,
         rngs: nnx.Rngs,
     ) -> None:
         types: dict[str, Any] = {"dtype": dtype, "param_dtype": param_dtype, "rngs": rngs}
@@ -175,11 +193,13 @@ class TransformerDecoderLayer(TransformerLayer):
             batch_first,
             norm_first,
             bias,
+            wrap=wrap,
             **types,
         )
         self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **types)
         self.norm3 = layer_norm(d_model, layer_norm_eps, bias, **types)
         self.dropout3 = nnx.Dropout(dropout, rngs=rngs if dropout else None)
+        set_metadata(self, metadata)
 
     def __call__(
         self,
@@ -209,7 +229,7 @@ class TransformerDecoderLayer(TransformerLayer):
         """
 
         def attend_to_memory(x: jax.Array) -> jax.Array:
-            x, _ = self.multihead_attn(
+            x, _ = self.wrap(self.multihead_attn)(
                 x,
                 memory,
                 memory,

@@ -62,7 +62,7 @@ def logical_axes_of(written: WrittenModule, given: Given) -> LogicalAxes:
         if len(variable.shape) > 1 and (number is None or not any(traced.names[path])):
             unnamed.append(path)
     weights = tuple(
-        {name: _agreed(made[name]) for name in site.variables or ("",) if name in made}
+        {name: _agreed(made[name]) for name in site.variables or tuple(made) if name in made}
         for site, made in zip(constructions, found, strict=True)
     )
     in_weights = {name for site in weights for names in site.values() for name in names}

@@ -22,7 +22,8 @@ class FollowedArray:
         is_weight: whether it is a parameter, in any layout.
         is_projected: whether it is a product of a weight and activations, or rows of a table; with or without a bias.
         is_looked_up: whether it is rows of a table.
-        is_after_projection: whether a projection or lookup leads to it, since the last marked call.
+        is_after_product: whether a product with a weight leads to it, since the last marked call.
+        is_after_lookup: whether rows of a table lead to it, since the last marked call.
         by: the axes of that weight, if it is projected.
     """
 
@@ -31,7 +32,8 @@ class FollowedArray:
     is_weight: bool = False
     is_projected: bool = False
     is_looked_up: bool = False
-    is_after_projection: bool = False
+    is_after_product: bool = False
+    is_after_lookup: bool = False
     by: Axes = ()
 
 
@@ -42,7 +44,7 @@ class CallResult:
     Attributes:
         axes: of the result, or of the first in a tuple; None if the call returns another structure.
         by: the axes of the layer's weights.
-        is_lookup: whether the result is rows of a table.
+        is_lookup: whether the result is rows of a table, or sums of them.
     """
 
     axes: Axes | None
@@ -101,13 +103,17 @@ class Following:
             (),
             by_inputs=any(each.by_inputs for each in inputs),
             is_weight=name in _AS_WEIGHTS and inputs[0].is_weight,
-            is_after_projection=any(each.is_after_projection for each in inputs),
+            is_after_product=any(each.is_after_product for each in inputs),
+            is_after_lookup=any(each.is_after_lookup for each in inputs),
         )
         if not known.is_weight and _is_projected(name, inputs):
             if name in _PROJECTIONS:
                 by = next(each.axes for each in inputs if each.is_weight)
-                is_looked_up = name == "gather"
-                known = replace(known, is_projected=True, is_looked_up=is_looked_up, is_after_projection=True, by=by)
+                if name == "gather":
+                    known = replace(known, is_looked_up=True, is_after_lookup=True)
+                else:
+                    known = replace(known, is_after_product=True)
+                known = replace(known, is_projected=True, by=by)
             else:
                 before = next(each for each in inputs if each.is_projected)
                 known = replace(before, by_inputs=known.by_inputs)
@@ -119,14 +125,14 @@ class Following:
         """Record the results of a marked call, if it projects. For nested calls the innermost counts."""
         results = self.calls.setdefault(mark.number, [])
         axes = outputs[0].axes if mark.has_first else None
-        if any(len(each.axes) > 1 for each in weights) and any(each.is_after_projection for each in outputs):
+        is_product = any(each.is_after_product for each in outputs)
+        is_lookup = any(each.is_after_lookup for each in outputs)
+        if any(len(each.axes) > 1 for each in weights) and (is_product or is_lookup):
             by = tuple(axis for each in weights for axis in each.axes)
-            results.append(CallResult(axes, by, is_lookup=any(each.is_looked_up for each in outputs)))
+            results.append(CallResult(axes, by, is_lookup=is_lookup and not is_product))
         elif mark.has_first and outputs[0].is_projected:
             results.append(CallResult(axes, outputs[0].by, outputs[0].is_looked_up))
-        return [
-            replace(each, is_projected=False, is_looked_up=False, is_after_projection=False, by=()) for each in outputs
-        ]
+        return [FollowedArray(each.axes, by_inputs=each.by_inputs, is_weight=each.is_weight) for each in outputs]
 
     def _record_lookup(self, equation: Any, inputs: list[FollowedArray]) -> None:
         """Record the axes of a table along which rows are looked up."""
@@ -255,6 +261,16 @@ class Following:
         rest = [axis for place, axis in enumerate(outputs[0]) if place not in numbers.offset_dims]
         self.classes.join_all(indices[:-1], rest)
 
+    def _scatter(self, equation: Any, inputs: list[Axes], outputs: list[Axes]) -> None:
+        numbers = equation.params["dimension_numbers"]
+        operand, _, updates = inputs
+        self.classes.join_all(operand, outputs[0])
+        dropped = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
+        kept = [axis for place, axis in enumerate(operand) if place not in dropped]
+        self.classes.join_all(kept, [updates[place] for place in numbers.update_window_dims])
+
+    _scatter_add = _scatter_mul = _scatter_min = _scatter_max = _scatter
+
     def _reshape(self, equation: Any, inputs: list[Axes], outputs: list[Axes]) -> None:
         for some, others in _groups(self.classes, inputs[0], outputs[0]):
             if len(some) == len(others) == 1:
@@ -315,5 +331,5 @@ _AS_WEIGHTS = (
     "split",
 )
 """Operations whose result is still the weight, in another layout, or parts of it."""
-_BY_OTHER_RULES = ("scatter", "scatter-add", "sort", "while", "cond")
+_BY_OTHER_RULES = ("sort", "while", "cond")
 """Operations whose output axes are not their inputs' axes, whatever the shapes are."""

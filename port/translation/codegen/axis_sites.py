@@ -13,6 +13,10 @@ from port.translation.codegen.module_of_source import loaded
 
 METADATA = "_metadata"
 """The suffix of a Flax layer's metadata arguments, as in ``kernel_metadata``."""
+BY_PATH = "metadata"
+"""The metadata argument of a layer that is made of other layers: path of a parameter → its metadata."""
+WRAP = "wrap"
+"""Its argument for `port.nn.gathered`, with which it calls those that a mesh must not divide for the call."""
 Edit = tuple[int, str]
 """An insertion: its byte offset in the source, and the text."""
 
@@ -24,10 +28,12 @@ class Site:
     Attributes:
         call: the constructor's call.
         variables: the layer's variables that take metadata; empty for a parameter.
+        is_by_path: whether the layer takes them by path instead, in `BY_PATH`.
     """
 
     call: ast.Call
     variables: tuple[str, ...]
+    is_by_path: bool = False
 
 
 def sites_of(source: str) -> list[Site]:
@@ -89,7 +95,9 @@ def _sites(tree: ast.Module, module: ModuleType) -> Iterator[Site]:
             yield Site(call, ())
         elif issubclass(made, nnx.Module):
             taken = inspect.signature(made.__init__).parameters
-            if names := tuple(name.removesuffix(METADATA) for name in taken if name.endswith(METADATA)):
+            if BY_PATH in taken:
+                yield Site(call, (), is_by_path=True)
+            elif names := tuple(name.removesuffix(METADATA) for name in taken if name.endswith(METADATA)):
                 yield Site(call, names)
 
 

@@ -105,7 +105,7 @@ def render(
             imports.own("by_head")
         if any(call.gives for call in axes.calls):
             imports.own("divided")
-        if any(call.is_gathered for call in axes.calls):
+        if axes.gathers:
             imports.own("gathered")
         text = f"{rules_text(axes)}\n\n\n{text}"
     head = f'"""{title}"""\n\nfrom __future__ import annotations\n\n' + imports.text() + "\n\n"

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from port.translation.codegen.axis_sites import METADATA, calls_of, edited, end_of, place_of, sites_of, with_keywords
+from port.translation.codegen.axis_sites import (
+    BY_PATH,
+    METADATA,
+    WRAP,
+    calls_of,
+    edited,
+    end_of,
+    place_of,
+    sites_of,
+    with_keywords,
+)
 from port.translation.structure.logical_axes import LogicalAxes, Names
 
 
@@ -16,6 +26,11 @@ def named(source: str, axes: LogicalAxes) -> str:
     edits = []
     for site, names in zip(sites_of(source), axes.weights, strict=True):
         metadata = {name: f"logical_axes({_listed(each)})" for name, each in names.items() if any(each)}
+        if site.is_by_path:
+            entries = ", ".join(f'"{path}": {text}' for path, text in metadata.items())
+            keywords = [f"{BY_PATH}={{{entries}}}", f"{WRAP}=gathered"]
+            edits += [with_keywords(source, site.call, keywords)] if entries else []
+            continue
         keywords = [f"{name}{METADATA}={text}" if name else f"**{text}" for name, text in metadata.items()]
         edits += [with_keywords(source, site.call, keywords)] if keywords else []
     for call, call_axes in zip(calls_of(source), axes.calls, strict=True):

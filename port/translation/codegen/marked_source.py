@@ -6,7 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from port.translation.codegen.axis_sites import METADATA, calls_of, edited, end_of, place_of, sites_of, with_keywords
+from port.translation.codegen.axis_sites import (
+    BY_PATH,
+    METADATA,
+    calls_of,
+    edited,
+    end_of,
+    place_of,
+    sites_of,
+    with_keywords,
+)
 
 SITE = "site"
 """The metadata of a marked source's variables: the number of the construction, and the variable's name there."""
@@ -32,13 +41,31 @@ def marked(source: str) -> str:
     """Return the source with marks: metadata `SITE` at each construction, `called_at` around each called layer."""
     edits = []
     for number, site in enumerate(sites_of(source)):
+        if site.is_by_path:
+            edits.append(with_keywords(source, site.call, [f"{BY_PATH}=_MarkedPaths({number})"]))
+            continue
         given = [f'{name}{METADATA}={{"{SITE}": ({number}, "{name}")}}' for name in site.variables]
         edits.append(with_keywords(source, site.call, given or [f'{SITE}=({number}, "")']))
     for number, call in enumerate(calls_of(source)):
         edits.append((end_of(source, call.func), ")"))
         edits.append((place_of(source, call.lineno, call.col_offset), f"_called_at({number}, "))
-    line = f"from {__name__} import called_at as _called_at\n"
+    line = f"from {__name__} import MarkedPaths as _MarkedPaths, called_at as _called_at\n"
     return edited(source, edits).replace(_FUTURE, _FUTURE + line, 1)
+
+
+class MarkedPaths(dict[str, dict[str, tuple[int, str]]]):
+    """The marks of a layer that is made of others: the number of its construction, and each parameter's path."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def __bool__(self) -> bool:
+        return True
+
+    def get(self, path: str, default: Any = None) -> Any:
+        """Return the mark of any path."""
+        return {SITE: (self.number, path)}
 
 
 def called_at(number: int, layer: Callable[..., Any]) -> Callable[..., Any]:

@@ -28,7 +28,7 @@ class LogicalAxes:
 
     Attributes:
         weights: for each construction of a layer or parameter in the source, in order: variable → names of its axes. A
-            class's own parameter has an empty variable name.
+            class's own parameter has an empty variable name; a layer that is made of others has paths.
         calls: for each call of a layer in the source, in order.
         rules: logical name → mesh axes.
         unnamed: paths of the parameters with several axes none of which has a name.
@@ -38,6 +38,12 @@ class LogicalAxes:
     calls: tuple[CalledLayer, ...] = ()
     rules: Mapping[str, str | tuple[str, ...] | None] | None = None
     unnamed: tuple[str, ...] = ()
+
+    @property
+    def gathers(self) -> bool:
+        """Whether a layer, or a part of a layer that is made of others, is gathered for its call."""
+        in_parts = any("." in path and any(names) for site in self.weights for path, names in site.items())
+        return in_parts or any(call.is_gathered for call in self.calls)
 
 
 NO_AXES = LogicalAxes()

@@ -113,3 +113,45 @@ class Norms(nn.Module):
         x = torch.relu(self.batch(self.stem(x)))
         x = self.instance(self.mix(x)).permute(0, 2, 3, 1)
         return self.head(self.square(self.layer(x)).mean((1, 2)))
+
+
+class Encoder(nn.Module):
+    """A stack of torch's own encoder layers over a text."""
+
+    def __init__(self, norm_first: bool, batch_first: bool = True) -> None:
+        super().__init__()
+        self.table = nn.Embedding(VOCAB, WIDTH)
+        layer = nn.TransformerEncoderLayer(WIDTH, 4, 24, 0.0, batch_first=batch_first, norm_first=norm_first)
+        norm = nn.LayerNorm(WIDTH) if norm_first else None
+        self.encoder = nn.TransformerEncoder(layer, 2, norm, enable_nested_tensor=False)
+        self.head = nn.Linear(WIDTH, VOCAB)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(self.encoder(self.table(ids)))
+
+
+class EncoderDecoder(nn.Module):
+    """torch's whole Transformer, from one text to another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(VOCAB, WIDTH)
+        self.transformer = nn.Transformer(WIDTH, 4, 1, 2, 24, 0.0, batch_first=True)
+        self.head = nn.Linear(WIDTH, VOCAB)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        return self.head(self.transformer(self.table(source), self.table(target)))
+
+
+class Bags(nn.Module):
+    """Bags of words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bags = nn.EmbeddingBag(VOCAB, WIDTH, mode="sum")
+        self.up, self.down = nn.Linear(WIDTH, 24), nn.Linear(24, WIDTH)
+        self.head = nn.Linear(WIDTH, VOCAB)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.bags(ids)
+        return self.head(x + self.down(torch.relu(self.up(x))))

@@ -19,7 +19,19 @@ from port.nn import rules_on
 from port.parity.collectives import collectives_of, unmeant
 from port.translation import Translation
 
-from .layer_nets import VOCAB, Attention, Cells, CrossAttention, Norms, Pairs, Recurrent, Upsampler
+from .layer_nets import (
+    VOCAB,
+    Attention,
+    Bags,
+    Cells,
+    CrossAttention,
+    Encoder,
+    EncoderDecoder,
+    Norms,
+    Pairs,
+    Recurrent,
+    Upsampler,
+)
 
 pytestmark = pytest.mark.sweep
 
@@ -27,6 +39,14 @@ EXACT = 1e-9
 GATES, HIDDEN = ("gates",), ("hidden",)
 IN_GROUPS = "transposed convolution in groups"
 """XLA gathers the activations of a convolution in groups, where its batch is divided: its collectives are not meant."""
+OF_A_LAYER = {
+    "self_attn.in_proj_weight": ("qkv", "embed"),
+    "self_attn.out_proj.kernel": ("heads", "embed"),
+    "linear1.kernel": ("embed", "mlp"),
+    "linear1.bias": ("mlp",),
+    "linear2.kernel": ("mlp", "embed"),
+    "norm2.scale": ("embed",),
+}
 Net = tuple[Callable[[], torch.nn.Module], tuple[torch.Tensor, ...], dict[str, tuple[str | None, ...]]]
 
 
@@ -126,6 +146,32 @@ def nets() -> dict[str, Net]:
                 "form.bias": ("vocab",),
                 "mixed.kernel": ("embed", None, None),
             },
+        ),
+        "encoder, norms last": (
+            partial(Encoder, norm_first=False),
+            (ids(),),
+            {f"encoder.layers.{number}.{path}": names for number in range(2) for path, names in OF_A_LAYER.items()},
+        ),
+        "encoder, norms first": (
+            partial(Encoder, norm_first=True),
+            (ids(),),
+            {f"encoder.layers.1.{path}": names for path, names in OF_A_LAYER.items()},
+        ),
+        "encoder and decoder": (
+            EncoderDecoder,
+            (ids(), ids().flip(1)[:, :5]),
+            {
+                **{f"transformer.encoder.layers.0.{path}": names for path, names in OF_A_LAYER.items()},
+                **{f"transformer.decoder.layers.1.{path}": names for path, names in OF_A_LAYER.items()},
+                "transformer.decoder.layers.1.multihead_attn.in_proj_weight": ("qkv", "embed"),
+                "transformer.decoder.layers.0.norm3.bias": ("embed",),
+                "transformer.encoder.norm.scale": ("embed",),
+            },
+        ),
+        "bags of words": (
+            Bags,
+            (ids(),),
+            {"bags.embedding": ("vocab", "embed"), "up.kernel": ("embed", "mlp"), "head.kernel": ("embed", "vocab")},
         ),
         "norms": (
             Norms,
