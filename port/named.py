@@ -147,12 +147,12 @@ def _meant(value: Any, option: str) -> Any:
         case str() if value.startswith(SIGN):
             return named(value.removeprefix(SIGN), option)
         case dict() if len(value) == 1 and next(iter(value)).startswith(SIGN):
-            [(name, given)] = value.items()
-            if not isinstance(given, dict):
+            [(name, keywords)] = value.items()
+            if not isinstance(keywords, dict):
                 raise UsageError(
-                    f"{option}: {name} is called with keyword arguments, as in {{}}; got {json.dumps(given)}"
+                    f"{option}: {name} is called with keyword arguments, as in {{}}; got {json.dumps(keywords)}"
                 )
-            taken = {key: _meant(item, option) for key, item in given.items()}
+            taken = {key: _meant(item, option) for key, item in keywords.items()}
             return _called(named(name.removeprefix(SIGN), option), taken, name, option)
         case dict():
             return {key: _meant(item, option) for key, item in value.items()}
@@ -162,8 +162,8 @@ def _meant(value: Any, option: str) -> Any:
             return value
 
 
-def _called(made: Any, given: dict[str, Any], name: str, option: str) -> Any:
+def _called(made: Any, keywords: dict[str, Any], name: str, option: str) -> Any:
     try:
-        return made(**given)
+        return made(**keywords)
     except Exception as error:
         raise UsageError(f"{option}: calling {name} failed: {type(error).__name__}: {error}") from error

@@ -38,22 +38,22 @@ port COMMAND --help lists a command's options, with examples."""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code. User errors are printed as one message, without a traceback."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if not given or given[0] in ("-h", "--help"):
+    command_line = list(sys.argv[1:] if arguments is None else arguments)
+    if not command_line or command_line[0] in ("-h", "--help"):
         lines = "\n".join(f"  {name:<10}{text}" for name, text in COMMANDS.items())
-        print(HELP.format(commands=lines, examples=first_examples()), file=sys.stdout if given else sys.stderr)
-        return 0 if given else 2
-    if given[0] == "--version":
+        print(HELP.format(commands=lines, examples=first_examples()), file=sys.stdout if command_line else sys.stderr)
+        return 0 if command_line else 2
+    if command_line[0] == "--version":
         print(__version__)
         return 0
     try:
-        if given[0] not in COMMANDS:
-            raise UnknownChoice("command", given[0], COMMANDS)
-        return _run(given[0], given[1:])
+        if command_line[0] not in COMMANDS:
+            raise UnknownChoice("command", command_line[0], COMMANDS)
+        return _run(command_line[0], command_line[1:])
     except PortError as error:
         print(f"port: {error}", file=sys.stderr)
-        if "--json" in given and given[0] in COMMANDS:
-            _print_error(given[0], str(error), error.exit_code)
+        if "--json" in command_line and command_line[0] in COMMANDS:
+            _print_error(command_line[0], str(error), error.exit_code)
         return error.exit_code
     except KeyboardInterrupt:
         print("port: interrupted", file=sys.stderr)

@@ -83,9 +83,9 @@ def _run_of(record: Record) -> TrainingRun | None:
     """Find the run that a record belongs to, by the folder layout of `port.training`."""
     folder = record.path.resolve().parent.parent
     try:
-        told = options_of_run(folder)
-        paths = {name: Path(told[name]) for name in ("data_root", "out") if told.get(name) is not None}
-        return TrainingRun(Config(**{**told, **paths}), folder)
+        options = options_of_run(folder)
+        paths = {name: Path(options[name]) for name in ("data_root", "out") if options.get(name) is not None}
+        return TrainingRun(Config(**{**options, **paths}), folder)
     except (PortError, TypeError):  # not a run folder, or another version's
         return None
 
@@ -158,12 +158,12 @@ def _checked(torch: TrainingRun, jax: TrainingRun) -> Any:
         raise UsageError("only one of them is a model of port train's own")
     images = load_examples(torch.config.dataset, torch.config.data_root, train=True).images[:BATCH]
     models = _own if torch.config.torch_model else _built_in
-    theirs, ours, given, options = models(torch.config, jax.config, images)
+    theirs, ours, inputs, options = models(torch.config, jax.config, images)
     load(theirs, torch.initial)
     load(ours, torch.initial, rename=options.get("rename"))
     from port.parity.checking import check
 
-    return check(theirs, ours, given, **options)
+    return check(theirs, ours, inputs, **options)
 
 
 def _own(torch: Config, jax: Config, images: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
@@ -173,8 +173,8 @@ def _own(torch: Config, jax: Config, images: Any) -> tuple[Any, Any, Any, dict[s
     assert torch.torch_model is not None and jax.jax_model is not None
     theirs = built_torch_model(torch.torch_model, arguments(torch.torch_kwargs, "--torch-kwargs"), "--torch-model")
     ours = built_flax_model(jax.jax_model, arguments(jax.jax_kwargs, "--jax-kwargs"), "--jax-model")
-    given = np.moveaxis(images / 255.0, -1, 1)
-    return theirs, ours, given, {"rename": beside(jax.jax_model, ".mapping.toml")}
+    inputs = np.moveaxis(images / 255.0, -1, 1)
+    return theirs, ours, inputs, {"rename": beside(jax.jax_model, ".mapping.toml")}
 
 
 def _built_in(torch: Config, jax: Config, images: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
@@ -187,6 +187,6 @@ def _built_in(torch: Config, jax: Config, images: Any) -> tuple[Any, Any, Any, d
     from side_by_side.pytorch import model as theirs
 
     alone = [Config(model=c.model, dataset=c.dataset, dropout=c.dropout, seed=c.seed) for c in (torch, jax)]
-    given = np.moveaxis(images, -1, 1)
+    inputs = np.moveaxis(images, -1, 1)
     options = {"flax_inputs": (images, DropoutMasks(key(0))), "channels_last": False}
-    return theirs.build(alone[0]), ours.build(alone[1]), given, options
+    return theirs.build(alone[0]), ours.build(alone[1]), inputs, options

@@ -82,10 +82,10 @@ class Arguments:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
-    given = tyro.cli(Arguments, prog="port check", args=arguments)
-    if bool(given.input) == (given.inputs is not None):
+    options = tyro.cli(Arguments, prog="port check", args=arguments)
+    if bool(options.input) == (options.inputs is not None):
         raise UsageError("pass the models' inputs: --input 1,3,32,32 for each tensor, or --inputs module:function")
-    is_flax = names_flax_module(given.torch, "TORCH") and names_flax_module(given.flax, "FLAX")
+    is_flax = names_flax_module(options.torch, "TORCH") and names_flax_module(options.flax, "FLAX")
     if not is_flax:
         require("port check", torch=("torch", "psutil"))
     # Imported here, so that --help does not wait for JAX.
@@ -94,101 +94,101 @@ def main(arguments: Sequence[str]) -> int:
     from port.report.check_terminal import print_check
     from port.report.results import printed, result_of_check
 
-    if given.pairs is not None:
-        register_pairs(given.pairs)
-    report = _of_two_flax_modules(given) if is_flax else _of_torch_and_flax(given)
-    if given.json:
+    if options.pairs is not None:
+        register_pairs(options.pairs)
+    report = _of_two_flax_modules(options) if is_flax else _of_torch_and_flax(options)
+    if options.json:
         print(printed(result_of_check(report)))
     else:
         print_check(report, Console() if sys.stdout.isatty() else Console(width=10_000))
     return report.status.exit_code
 
 
-def _of_torch_and_flax(given: Arguments) -> CheckReport:
+def _of_torch_and_flax(options: Arguments) -> CheckReport:
     from port.parity.checking import check
 
-    theirs, ours, inputs, flax_inputs = _models(given)
+    theirs, ours, inputs, flax_inputs = _models(options)
     compare = partial(
         check,
         theirs,
         ours,
         inputs,
-        channels_last=None if given.layout is None else given.layout == "channels-last",
+        channels_last=None if options.layout is None else options.layout == "channels-last",
         flax_inputs=flax_inputs,
-        rename=rules_from(given.mapping, given.rename, given.fold),
-        fold=dict(map(fold_of, given.fold)),
-        weights="torch" if given.flax_weights is None else "own",
-        precision=given.precision,
-        rtol=given.rtol,
-        atol=given.atol,
-        steps=given.steps,
-        time_limit=given.time_limit,
+        rename=rules_from(options.mapping, options.rename, options.fold),
+        fold=dict(map(fold_of, options.fold)),
+        weights="torch" if options.flax_weights is None else "own",
+        precision=options.precision,
+        rtol=options.rtol,
+        atol=options.atol,
+        steps=options.steps,
+        time_limit=options.time_limit,
         tell=said_beforehand,
     )
     return guarded(compare, "the models could not be compared")
 
 
-def _of_two_flax_modules(given: Arguments) -> CheckReport:
+def _of_two_flax_modules(options: Arguments) -> CheckReport:
     """Both in one layout, their variables under one path or renamed."""
     from port.parity.flax_checking import check_flax
 
-    for option, is_given in (
-        ("--mapping", given.mapping is not None),
-        ("--fold", bool(given.fold)),
-        ("--layout", given.layout is not None),
+    for option, is_set in (
+        ("--mapping", options.mapping is not None),
+        ("--fold", bool(options.fold)),
+        ("--layout", options.layout is not None),
     ):
-        if is_given:
+        if is_set:
             raise UsageError(f"{option} is between torch and Flax: leave it away for two Flax modules")
-    both = keywords(given.kwargs, "--kwargs")
-    first = built_flax_model(given.torch, both | keywords(given.torch_kwargs, "--torch-kwargs"), "the first module")
-    second = built_flax_model(given.flax, both | keywords(given.flax_kwargs, "--flax-kwargs"), "the second module")
+    both = keywords(options.kwargs, "--kwargs")
+    first = built_flax_model(options.torch, both | keywords(options.torch_kwargs, "--torch-kwargs"), "the first module")
+    second = built_flax_model(options.flax, both | keywords(options.flax_kwargs, "--flax-kwargs"), "the second module")
     if is_linen_model(first) or is_linen_model(second):
         raise UsageError("port check takes two nnx modules; port.check_flax takes (Linen module, variables) too")
-    for module, weights in ((first, given.torch_weights), (second, given.flax_weights)):
+    for module, weights in ((first, options.torch_weights), (second, options.flax_weights)):
         if weights is not None:
             load(module, weights)
     compare = partial(
         check_flax,
         first,
         second,
-        arrays_from_options(given.input, given.inputs),
-        second_inputs=None if given.flax_inputs is None else arrays_from_options((), given.flax_inputs),
-        rename=renames_from(given.rename),
-        weights="first" if given.flax_weights is None else "own",
-        precision=given.precision,
-        rtol=given.rtol,
-        atol=given.atol,
-        steps=given.steps,
+        arrays_from_options(options.input, options.inputs),
+        second_inputs=None if options.flax_inputs is None else arrays_from_options((), options.flax_inputs),
+        rename=renames_from(options.rename),
+        weights="first" if options.flax_weights is None else "own",
+        precision=options.precision,
+        rtol=options.rtol,
+        atol=options.atol,
+        steps=options.steps,
     )
     return guarded(compare, "the modules could not be compared")
 
 
-def _models(given: Arguments) -> tuple[Any, Any, Any, Any]:
+def _models(options: Arguments) -> tuple[Any, Any, Any, Any]:
     """Load both modules with their weights, and the inputs of each; Flax's are None if they are PyTorch's.
 
     Raises:
         PortError: a module, its weights or its inputs are invalid.
     """
-    both = keywords(given.kwargs, "--kwargs")
-    theirs = built_torch_model(given.torch, both | keywords(given.torch_kwargs, "--torch-kwargs"), "TORCH")
-    ours = built_flax_model(given.flax, both | keywords(given.flax_kwargs, "--flax-kwargs"), "FLAX")
-    inputs = inputs_from_options(given.input, given.inputs)
-    flax_inputs = None if given.flax_inputs is None else inputs_from_options((), given.flax_inputs)
-    if given.torch_weights is not None:
-        load(theirs, given.torch_weights)
-    return theirs, _with_weights(ours, given, theirs, inputs), inputs, flax_inputs
+    both = keywords(options.kwargs, "--kwargs")
+    theirs = built_torch_model(options.torch, both | keywords(options.torch_kwargs, "--torch-kwargs"), "TORCH")
+    ours = built_flax_model(options.flax, both | keywords(options.flax_kwargs, "--flax-kwargs"), "FLAX")
+    inputs = inputs_from_options(options.input, options.inputs)
+    flax_inputs = None if options.flax_inputs is None else inputs_from_options((), options.flax_inputs)
+    if options.torch_weights is not None:
+        load(theirs, options.torch_weights)
+    return theirs, _with_weights(ours, options, theirs, inputs), inputs, flax_inputs
 
 
-def _with_weights(module: Any, given: Arguments, theirs: Any, inputs: Any) -> Any:
+def _with_weights(module: Any, options: Arguments, theirs: Any, inputs: Any) -> Any:
     """Fill an nnx module from its file; return a Linen module with its variables."""
     from flax import linen
 
     if not isinstance(module, linen.Module):
-        if given.flax_weights is not None:
-            load(module, given.flax_weights, rename=rules_from(given.mapping, given.rename, given.fold))
+        if options.flax_weights is not None:
+            load(module, options.flax_weights, rename=rules_from(options.mapping, options.rename, options.fold))
         return module
     from port.parity.sides.linen_variables import initial_variables, variables_of_file
 
-    if given.flax_weights is not None:
-        return module, variables_of_file(given.flax_weights)
+    if options.flax_weights is not None:
+        return module, variables_of_file(options.flax_weights)
     return module, initial_variables(module, theirs, inputs)

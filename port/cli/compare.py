@@ -42,19 +42,19 @@ class Arguments:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
-    given = tyro.cli(Arguments, prog="port compare", args=arguments)
-    if given.html is not None:
+    options = tyro.cli(Arguments, prog="port compare", args=arguments)
+    if options.html is not None:
         require("port compare --html", report=("jinja2", "plotly"))
-    a, b = read_record(given.a), read_record(given.b)
-    controls = tuple(read_record(path) for paths in given.control for path in paths)
-    verdict = compare(a, b, controls=controls, precision=given.precision)
+    a, b = read_record(options.a), read_record(options.b)
+    controls = tuple(read_record(path) for paths in options.control for path in paths)
+    verdict = compare(a, b, controls=controls, precision=options.precision)
     outcome = with_causes_at_hand(Outcome(verdict.precision, a, b, controls, verdict, weights=None))
     verdict = outcome.verdict
-    if given.html is not None:  # before anything is printed: a page that cannot be written is bad usage
+    if options.html is not None:  # before anything is printed: a page that cannot be written is bad usage
         from port.report.page import write_run_page
 
-        write_run_page([outcome], given.html, title=f"{given.a} and {given.b}")
-    if given.json:
+        write_run_page([outcome], options.html, title=f"{options.a} and {options.b}")
+    if options.json:
         print(printed(result_of_verdict(verdict, outcome.causes)))
     else:
         print_verdict(verdict, Console())

@@ -122,63 +122,63 @@ class Arguments:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
-    given = tyro.cli(Arguments, prog="port convert", args=arguments)
-    if (given.out is None) != given.dry_run:
+    options = tyro.cli(Arguments, prog="port convert", args=arguments)
+    if (options.out is None) != options.dry_run:
         raise UsageError("pass -o PATH to write the result, or --dry-run to write nothing; one of them")
-    if given.dry_run and given.save_mapping is not None:
+    if options.dry_run and options.save_mapping is not None:
         raise UsageError("--dry-run writes nothing, so it excludes --save-mapping: leave one of them out")
     # Imported here, so that --help does not wait for JAX.
     from rich.console import Console
 
     from port.report import print_conversion
 
-    if given.pairs is not None:
-        register_pairs(given.pairs)
-    both = keywords(given.kwargs, "--kwargs")
+    if options.pairs is not None:
+        register_pairs(options.pairs)
+    both = keywords(options.kwargs, "--kwargs")
     torch, flax, said = None, None, SaidArguments()
-    if given.torch is not None:
-        torch = torch_model(given.torch, both | keywords(given.torch_kwargs, "--torch-kwargs"))
-    if given.flax is not None:
-        of_flax = both | keywords(given.flax_kwargs, "--flax-kwargs")
-        flax = flax_model(given.flax, of_flax)
-        said = flax_arguments(given.flax, of_flax)
-    _check_optimizer(given, torch)
-    options = Options(
+    if options.torch is not None:
+        torch = torch_model(options.torch, both | keywords(options.torch_kwargs, "--torch-kwargs"))
+    if options.flax is not None:
+        of_flax = both | keywords(options.flax_kwargs, "--flax-kwargs")
+        flax = flax_model(options.flax, of_flax)
+        said = flax_arguments(options.flax, of_flax)
+    _check_optimizer(options, torch)
+    conversion_options = Options(
         torch=torch,
         flax=flax,
-        inputs=example_inputs(given.input),
-        rename=rules_from(given.mapping, given.rename, given.fold),
-        fold=dict(map(fold_of, given.fold)),
-        reverse=given.reverse,
-        partial=given.partial,
-        key=given.key,
-        adapter=given.adapter,
-        widen=given.widen,
-        dtype=given.dtype,
-        format=given.format,
-        mesh=given.mesh,
-        sharding=given.sharding or None,
-        like=given.like,
-        max_shard_size=None if given.max_shard_size is None else _bytes(given.max_shard_size),
-        overwrite=given.overwrite,
-        save_mapping=given.save_mapping,
+        inputs=example_inputs(options.input),
+        rename=rules_from(options.mapping, options.rename, options.fold),
+        fold=dict(map(fold_of, options.fold)),
+        reverse=options.reverse,
+        partial=options.partial,
+        key=options.key,
+        adapter=options.adapter,
+        widen=options.widen,
+        dtype=options.dtype,
+        format=options.format,
+        mesh=options.mesh,
+        sharding=options.sharding or None,
+        like=options.like,
+        max_shard_size=None if options.max_shard_size is None else _bytes(options.max_shard_size),
+        overwrite=options.overwrite,
+        save_mapping=options.save_mapping,
         arguments=said,
     )
-    with open_checkpoint(given.source, key=given.key) as checkpoint:
-        moving = _optimizer(given, torch, checkpoint)
-        done = convert(checkpoint, given.out, options, beside=moving)
+    with open_checkpoint(options.source, key=options.key) as checkpoint:
+        moving = _optimizer(options, torch, checkpoint)
+        done = convert(checkpoint, options.out, conversion_options, beside=moving)
     if moving is not None:
         done.left_out = {_without(names, moving.places): why for names, why in done.left_out.items()}
         done.left_out.pop("", None)
         done.remarks += moving.remarks
-    if given.json:
+    if options.json:
         from port.report.results import printed, result_of_conversion
 
         print(printed(result_of_conversion(done)))
         return 0
     # In a file or a pipe, lines are not wrapped: no name is broken.
     console = Console() if sys.stdout.isatty() else Console(width=10_000)
-    print_conversion(done, given.source, console, table=given.dry_run)
+    print_conversion(done, options.source, console, table=options.dry_run)
     if moving is not None and moving.source:
         console.print(f"\nThe optimizer after {moving.step} steps; port.optim.load_opt_state fills its state:\n")
         console.print(moving.source, highlight=False, markup=False)
@@ -189,47 +189,47 @@ def _without(names: str, taken: Sequence[str]) -> str:
     return ", ".join(name for name in names.split(", ") if name not in taken)
 
 
-def _check_optimizer(given: Arguments, torch: Any) -> None:
+def _check_optimizer(options: Arguments, torch: Any) -> None:
     """Raise UsageError for inconsistent options of an optimizer."""
-    own = (given.scheduler_key, given.steps_per_epoch, given.step if given.schedule is None else None)
-    if given.scheduler is None and own != (None, None, None):
+    own = (options.scheduler_key, options.steps_per_epoch, options.step if options.schedule is None else None)
+    if options.scheduler is None and own != (None, None, None):
         raise UsageError(
             "--scheduler-key, --steps-per-epoch and --step belong to the scheduler: pass its class, with --scheduler"
         )
-    if given.steps is not None and (given.steps < 1 or given.schedule is None):
+    if options.steps is not None and (options.steps < 1 or options.schedule is None):
         raise UsageError("--steps is how many updates to evaluate the function of --schedule for: 1 or more, with it")
-    if given.schedule is not None and (given.scheduler is not None or given.optimizer is None):
+    if options.schedule is not None and (options.scheduler is not None or options.optimizer is None):
         raise UsageError("--schedule replaces --scheduler, and needs --optimizer: pass it so")
-    if given.steps_per_epoch is not None and given.steps_per_epoch < 1:
-        raise UsageError(f"--steps-per-epoch must be at least 1, got {given.steps_per_epoch}")
-    if given.step is not None and given.step < 0:
-        raise UsageError(f"--step must be at least 0, got {given.step}")
-    if given.optimizer is None:
-        if given.optimizer_key is not None:
+    if options.steps_per_epoch is not None and options.steps_per_epoch < 1:
+        raise UsageError(f"--steps-per-epoch must be at least 1, got {options.steps_per_epoch}")
+    if options.step is not None and options.step < 0:
+        raise UsageError(f"--step must be at least 0, got {options.step}")
+    if options.optimizer is None:
+        if options.optimizer_key is not None:
             raise UsageError("--optimizer-key says where the optimizer is; pass its class too, with --optimizer")
-        if given.scheduler is not None:
+        if options.scheduler is not None:
             raise UsageError("--scheduler belongs to the optimizer: pass the optimizer's class too, with --optimizer")
-    elif torch is None or given.reverse:
+    elif torch is None or options.reverse:
         raise UsageError("--optimizer needs --torch, whose parameters it trains, and converts only from torch to Flax")
 
 
-def _optimizer(given: Arguments, torch: Any, checkpoint: Checkpoint) -> MovedOptimizer | None:
+def _optimizer(options: Arguments, torch: Any, checkpoint: Checkpoint) -> MovedOptimizer | None:
     """Convert the checkpoint's optimizer beside its weights; None if that is not requested."""
-    if given.optimizer is None:
+    if options.optimizer is None:
         return None
     from port.optim.moving import MovedOptimizer
 
     return MovedOptimizer(
         checkpoint,
-        named(given.optimizer, "--optimizer"),
+        named(options.optimizer, "--optimizer"),
         torch,
-        key=given.optimizer_key,
-        scheduler=None if given.scheduler is None else named(given.scheduler, "--scheduler"),
-        scheduler_key=given.scheduler_key,
-        steps_per_epoch=given.steps_per_epoch,
-        step=given.step,
-        schedule=None if given.schedule is None else named(given.schedule, "--schedule"),
-        steps=given.steps,
+        key=options.optimizer_key,
+        scheduler=None if options.scheduler is None else named(options.scheduler, "--scheduler"),
+        scheduler_key=options.scheduler_key,
+        steps_per_epoch=options.steps_per_epoch,
+        step=options.step,
+        schedule=None if options.schedule is None else named(options.schedule, "--schedule"),
+        steps=options.steps,
     )
 
 

@@ -67,30 +67,30 @@ class Arguments:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
-    given = tyro.cli(Arguments, prog="port diff", args=arguments)
-    _check(given)
-    if given.table or given.tutorials:
-        _show_table(given)
-    elif given.html is not None:
-        _write_site(given, given.html)
-    elif given.what:
-        _show_alignment(given)
+    options = tyro.cli(Arguments, prog="port diff", args=arguments)
+    _check(options)
+    if options.table or options.tutorials:
+        _show_table(options)
+    elif options.html is not None:
+        _write_site(options, options.html)
+    elif options.what:
+        _show_alignment(options)
     else:
-        _show_lessons(given)
+        _show_lessons(options)
     return 0
 
 
-def _show_lessons(given: Arguments) -> None:
-    if given.json:
+def _show_lessons(options: Arguments) -> None:
+    if options.json:
         print(printed(result_of_diff(lessons=lessons())))
     else:
         print_lessons(lessons(), Console())
 
 
-def _show_alignment(given: Arguments) -> None:
-    account = _account(given.what)
-    alignment = align(*_sources(given.what))
-    if given.json:
+def _show_alignment(options: Arguments) -> None:
+    account = _account(options.what)
+    alignment = align(*_sources(options.what))
+    if options.json:
         print(printed(result_of_diff(alignment=alignment, account=account)))
         return
     if account is not None:
@@ -99,44 +99,44 @@ def _show_alignment(given: Arguments) -> None:
     print_alignment(alignment, Console() if _has_width() else Console(width=whole_width(alignment)))
 
 
-def _show_table(given: Arguments) -> None:
+def _show_table(options: Arguments) -> None:
     console = Console() if _has_width() else Console(width=TABLE_WIDTH)
-    if given.json:
-        print(printed(result_of_diff(tutorials=OUTDATED) if given.tutorials else result_of_diff(differences=NOTES)))
-    elif given.tutorials:
+    if options.json:
+        print(printed(result_of_diff(tutorials=OUTDATED) if options.tutorials else result_of_diff(differences=NOTES)))
+    elif options.tutorials:
         print_outdated(OUTDATED, console)
     else:
         print_notes(NOTES, console)
 
 
-def _write_site(given: Arguments, folder: Path) -> None:
+def _write_site(options: Arguments, folder: Path) -> None:
     # The cheat sheet's defaults and schedules are read from torch's own classes.
     require("port diff --html", torch=("torch",), report=("jinja2", "pygments", "markdown_it", "griffe"))
     from port.report.site import reading_of_files, reading_of_lesson, write_site
 
-    if given.pairs is not None:
-        register_pairs(given.pairs)
-    if len(given.what) == 2:
-        readings = [reading_of_files(*_files(*given.what), account=_account(given.what))]
+    if options.pairs is not None:
+        register_pairs(options.pairs)
+    if len(options.what) == 2:
+        readings = [reading_of_files(*_files(*options.what), account=_account(options.what))]
     else:
-        readings = [reading_of_lesson(lesson) for lesson in ([_lesson(*given.what)] if given.what else lessons())]
+        readings = [reading_of_lesson(lesson) for lesson in ([_lesson(*options.what)] if options.what else lessons())]
     first = write_site(readings, folder)
-    if given.json:
+    if options.json:
         print(printed(result_of_diff(files=[first])))
     else:
         print(f"{visible(str(first), sys.stdout.encoding)} is the first page")
 
 
-def _check(given: Arguments) -> None:
-    if len(given.what) > 2:
-        raise UsageError(f"port diff takes a lesson, or two files; got {len(given.what)} arguments")
-    if sum((given.table, given.tutorials, given.html is not None)) > 1:
+def _check(options: Arguments) -> None:
+    if len(options.what) > 2:
+        raise UsageError(f"port diff takes a lesson, or two files; got {len(options.what)} arguments")
+    if sum((options.table, options.tutorials, options.html is not None)) > 1:
         raise UsageError("--table, --tutorials and --html exclude each other: pass only one of them")
-    if given.pairs is not None and given.html is None:
+    if options.pairs is not None and options.html is None:
         raise UsageError("--pairs is for the cheat sheet of the site: pass its folder too, with --html SITE")
-    if given.what and (given.table or given.tutorials):
+    if options.what and (options.table or options.tutorials):
         raise UsageError(
-            f"{'--table' if given.table else '--tutorials'} prints all of it; pass no lesson or files with it"
+            f"{'--table' if options.table else '--tutorials'} prints all of it; pass no lesson or files with it"
         )
 
 

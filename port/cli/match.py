@@ -62,11 +62,11 @@ class Arguments:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
-    given = tyro.cli(Arguments, prog="port match", args=arguments)
-    if bool(given.input) == (given.inputs is not None):
+    options = tyro.cli(Arguments, prog="port match", args=arguments)
+    if bool(options.input) == (options.inputs is not None):
         raise UsageError("pass the torch model's inputs: --input 1,3,224,224 for each tensor, or --inputs MODULE:NAME")
-    if given.out is not None and given.out.is_dir():
-        raise UsageError(f"-o {given.out} is a folder: name a file, as in {given.out}/mapping.toml")
+    if options.out is not None and options.out.is_dir():
+        raise UsageError(f"-o {options.out} is a folder: name a file, as in {options.out}/mapping.toml")
     require("port match", torch=("torch", "psutil"))
     # Imported here, so that --help does not wait for JAX.
     from rich.console import Console
@@ -75,20 +75,20 @@ def main(arguments: Sequence[str]) -> int:
     from port.report.matching_terminal import print_match
     from port.report.results import printed, result_of_match
 
-    if given.pairs is not None:
-        register_pairs(given.pairs)
-    rules = rules_from(given.mapping, given.rename, ())
-    both = keywords(given.kwargs, "--kwargs")
-    module = built_torch_model(given.torch, both | keywords(given.torch_kwargs, "--torch-kwargs"), "TORCH")
-    inputs = inputs_from_options(given.input, given.inputs)
-    flax = _flax(given.flax, both | keywords(given.flax_kwargs, "--flax-kwargs"), module, inputs)
+    if options.pairs is not None:
+        register_pairs(options.pairs)
+    rules = rules_from(options.mapping, options.rename, ())
+    both = keywords(options.kwargs, "--kwargs")
+    module = built_torch_model(options.torch, both | keywords(options.torch_kwargs, "--torch-kwargs"), "TORCH")
+    inputs = inputs_from_options(options.input, options.inputs)
+    flax = _flax(options.flax, both | keywords(options.flax_kwargs, "--flax-kwargs"), module, inputs)
     found = guarded(lambda: match(module, flax, inputs, rename=rules), "the models could not be matched")
-    if given.out is not None:
-        found.save(given.out)
-    if given.json:
-        print(printed(result_of_match(found, given.out)))
+    if options.out is not None:
+        found.save(options.out)
+    if options.json:
+        print(printed(result_of_match(found, options.out)))
     else:
-        print_match(found, Console() if sys.stdout.isatty() else Console(width=10_000), file=given.out)
+        print_match(found, Console() if sys.stdout.isatty() else Console(width=10_000), file=options.out)
     return found.status.exit_code
 
 

@@ -25,14 +25,14 @@ class Arguments:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the server until its input ends; returns the exit code."""
-    given = tyro.cli(Arguments, prog="port mcp", args=arguments)
+    options = tyro.cli(Arguments, prog="port mcp", args=arguments)
     require("port mcp", mcp=("mcp", "pydantic"))
     import anyio
     from mcp.server.stdio import stdio_server
 
     from port.cli.server.tools import server, tools
 
-    if given.list:
+    if options.list:
         found = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools()]
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return 0

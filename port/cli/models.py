@@ -63,9 +63,9 @@ def flax_model(reference: str, arguments: dict[str, Any]) -> Any:
     if isinstance(made, type) and issubclass(made, linen.Module):
         return _built(made, arguments, reference, "--flax")
 
-    def build(**given: Any) -> Any:
+    def build(**keywords: Any) -> Any:
         # The streams are made inside the trace: nnx does not draw from those of another trace.
-        return made(**given, rngs=nnx.Rngs(0)) if _wants_rngs(made) else made(**given)
+        return made(**keywords, rngs=nnx.Rngs(0)) if _wants_rngs(made) else made(**keywords)
 
     try:
         module = nnx.eval_shape(lambda: build(**arguments))
@@ -163,13 +163,13 @@ def called(function: Callable[..., Any], options: dict[str, Any], reference: str
         with _torch_at_seed_zero():
             return function(**options, **more)
     except Exception as error:
-        given = f" with {json.dumps(options, default=repr)}" if options else ""
+        with_options = f" with {json.dumps(options, default=repr)}" if options else ""
         hint = (
             f"\n{advice(function, '--kwargs')}"
             if option != "--inputs" and isinstance(error, TypeError | AttributeError)
             else ""
         )
-        raise UsageError(f"{option}: {reference} fails{given}: {type(error).__name__}: {error}{hint}") from error
+        raise UsageError(f"{option}: {reference} fails{with_options}: {type(error).__name__}: {error}{hint}") from error
 
 
 @contextmanager
@@ -232,9 +232,9 @@ def _built(made: Callable[..., Any], arguments: dict[str, Any], reference: str, 
     try:
         return made(**arguments)
     except Exception as error:
-        given = json.dumps(arguments, default=repr)
+        shown = json.dumps(arguments, default=repr)
         more = f"\n{advice(made, '--kwargs')}" if isinstance(error, TypeError | AttributeError) else ""
-        raise UsageError(f"{option}: {reference} cannot be built with {given}: {_reason(error)}{more}") from error
+        raise UsageError(f"{option}: {reference} cannot be built with {shown}: {_reason(error)}{more}") from error
 
 
 def names_flax_module(reference: str, option: str) -> bool:

@@ -38,25 +38,25 @@ class Arguments:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
-    given = tyro.cli(Arguments, prog="port report", args=arguments)
-    if not given.runs:
+    options = tyro.cli(Arguments, prog="port report", args=arguments)
+    if not options.runs:
         raise UsageError("name the runs: port report runs/ compares all in a folder")
-    if given.open and given.out is None:
+    if options.open and options.out is None:
         raise UsageError("--open shows the page, and none is written: add -o report.html")
     require("port report", report=("jinja2", "plotly"))
     from port.report.runs.terminal import print_runs  # not above: it takes jinja2, of an extra
 
-    runs = read_run_folders(given.runs)
-    if given.out is not None:
+    runs = read_run_folders(options.runs)
+    if options.out is not None:
         from port.report.page import open_page
         from port.report.runs.page import write_runs_page
 
-        write_runs_page(runs, given.out)
-        if given.open:
-            open_page(given.out, Console(stderr=True))
-    result = result_of_runs(runs, given.out)
-    if given.json:
+        write_runs_page(runs, options.out)
+        if options.open:
+            open_page(options.out, Console(stderr=True))
+    result = result_of_runs(runs, options.out)
+    if options.json:
         print(printed(result))
     else:
-        print_runs(runs, Console() if sys.stdout.isatty() else Console(width=10_000), page=given.out)
+        print_runs(runs, Console() if sys.stdout.isatty() else Console(width=10_000), page=options.out)
     return int(result["exit_code"])

@@ -61,40 +61,40 @@ class Arguments:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
-    given, own = _given(list(arguments))
-    out = given.out or Path("observed" if given.observe_only else "train_jax")
+    options, own = _parsed(list(arguments))
+    out = options.out or Path("observed" if options.observe_only else "train_jax")
     check_free(out)
-    if given.module and given.script in MODULES:
-        script = Script.by_torchrun(given.script, own, given.working_folder, given.torch_python)
+    if options.module and options.script in MODULES:
+        script = Script.by_torchrun(options.script, own, options.working_folder, options.torch_python)
     else:
-        script = Script(given.script, tuple(own), given.module, given.working_folder, given.torch_python)
+        script = Script(options.script, tuple(own), options.module, options.working_folder, options.torch_python)
     script.check()
     if script.python != sys.executable:
         require("port script", torch=("psutil",))
-    elif given.observe_only:
+    elif options.observe_only:
         require("port script --observe-only", torch=("torch", "psutil"))
     else:
         require("port script", translate=EXTRAS["translate"])
     from port.training.processes import terminate_on_signal
 
     progress = _Progress(Console(stderr=True))
-    run = _observed if given.observe_only else _written
+    run = _observed if options.observe_only else _written
     try:
         with terminate_on_signal():
-            return run(given, script, out, progress)
+            return run(options, script, out, progress)
     except ScriptFailed as failure:
         sys.stderr.write(failure.printed)
         hint = "" if script.working_folder() == Path.cwd() else "; --working-folder . runs it here"
         print(f"port: {failure}{hint}", file=sys.stderr)
-        if given.json:
+        if options.json:
             print(printed(result_of_error("script", str(failure), failure.exit_code)))
         return failure.exit_code
 
 
-def _observed(given: Arguments, script: Script, out: Path, progress: _Progress) -> int:
+def _observed(options: Arguments, script: Script, out: Path, progress: _Progress) -> int:
     with progress:
-        observation = observe(script, out, steps=given.watch, time_limit=given.time_limit, tell=progress.say)
-    if given.json:
+        observation = observe(script, out, steps=options.watch, time_limit=options.time_limit, tell=progress.say)
+    if options.json:
         print((out / "observation.json").read_text("utf-8"), end="")
         return 0
     console = _console()
@@ -104,13 +104,13 @@ def _observed(given: Arguments, script: Script, out: Path, progress: _Progress) 
     return 0
 
 
-def _written(given: Arguments, script: Script, out: Path, progress: _Progress) -> int:
+def _written(options: Arguments, script: Script, out: Path, progress: _Progress) -> int:
     with progress:
-        limit = given.time_limit
+        limit = options.time_limit
         written = write_script(
-            script, out, steps=given.watch, standalone=given.standalone, time_limit=limit, tell=progress.say
+            script, out, steps=options.watch, standalone=options.standalone, time_limit=limit, tell=progress.say
         )
-    if given.json:
+    if options.json:
         print(printed(result_of_script(written, out)))
     else:
         console = _console()
@@ -147,14 +147,14 @@ class _Progress:
             self._status.stop()
 
 
-def _given(arguments: list[str]) -> tuple[Arguments, list[str]]:
+def _parsed(arguments: list[str]) -> tuple[Arguments, list[str]]:
     """Split our arguments from the script's own after the dashes.
 
     Raises:
         UsageError: no script is named.
     """
     place = arguments.index("--") if "--" in arguments else len(arguments)
-    given = tyro.cli(Arguments, prog="port script", args=arguments[:place])
-    if not given.script:
+    options = tyro.cli(Arguments, prog="port script", args=arguments[:place])
+    if not options.script:
         raise UsageError("name the script: port script train.py --observe-only -- --its-own arguments")
-    return given, arguments[place + 1 :]
+    return options, arguments[place + 1 :]

@@ -27,11 +27,11 @@ class Arguments:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
-    given = tyro.cli(Arguments, prog="port skill", args=arguments)
-    if given.out is None:
+    options = tyro.cli(Arguments, prog="port skill", args=arguments)
+    if options.out is None:
         print(skill(), end="")
         return 0
-    with whole(given.out, overwrite=False, may_replace=lambda folder: False, what="the guide") as partial:
+    with whole(options.out, overwrite=False, may_replace=lambda folder: False, what="the guide") as partial:
         partial.write_text(skill(), "utf-8")
     return 0
 

@@ -66,80 +66,84 @@ class Arguments:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     ours, for_scripts = _split_at_dashes(list(arguments))
-    given = tyro.cli(Arguments, prog="port train", args=ours)
-    _require_extras(given)
+    options = tyro.cli(Arguments, prog="port train", args=ours)
+    _require_extras(options)
     # Here, not above: --help needs none of the extras.
     from port.training.processes import terminate_on_signal
     from port.training.run import status_of, train, write_verdict
 
-    told: dict[str, Any]
-    console = Console(stderr=given.json)
+    run_config: dict[str, Any]
+    console = Console(stderr=options.json)
     pair = None
-    if given.jax_script is not None and given.torch_script is not None and is_written(given.jax_script):
-        pair = _judged_pair(given, tuple(for_scripts) if "--" in arguments else None)
-        pairings, name = [], f"{given.torch_script.stem}-script"
-        told = {"scripts": [given.torch_script, given.jax_script], "arguments": for_scripts, "updates": pair.updates}
-        pair.pairings(Path(), given.config.precisions, given.config.time_limit)  # rejected before a folder is made
-    elif given.torch_script is not None or given.jax_script is not None:
-        pairings, name = _scripts(given, for_scripts), "scripts"
-        told = {"scripts": [given.torch_script, given.jax_script], "arguments": for_scripts}
+    if options.jax_script is not None and options.torch_script is not None and is_written(options.jax_script):
+        pair = _judged_pair(options, tuple(for_scripts) if "--" in arguments else None)
+        pairings, name = [], f"{options.torch_script.stem}-script"
+        run_config = {
+            "scripts": [options.torch_script, options.jax_script],
+            "arguments": for_scripts,
+            "updates": pair.updates,
+        }
+        pair.pairings(Path(), options.config.precisions, options.config.time_limit)  # rejected before a folder is made
+    elif options.torch_script is not None or options.jax_script is not None:
+        pairings, name = _scripts(options, for_scripts), "scripts"
+        run_config = {"scripts": [options.torch_script, options.jax_script], "arguments": for_scripts}
     else:
         if for_scripts:
             raise UsageError("arguments after -- are for your own scripts: pass --torch-script and --jax-script")
-        if given.config.resume:
-            if given.overwrite:
+        if options.config.resume:
+            if options.overwrite:
                 raise UsageError("--resume continues the run that --overwrite would remove: pass only one of them")
-            given = replace(given, config=_begun(given.config))
-        _fetch_data(given.config)
-        own = (given.config.torch_model or given.config.model).rpartition(":")[2]
-        name = f"{given.config.dataset}-{own}-{given.config.optimizer}"
-        told = {**asdict(given.config), "resume": False}
+            options = replace(options, config=_begun(options.config))
+        _fetch_data(options.config)
+        own = (options.config.torch_model or options.config.model).rpartition(":")[2]
+        name = f"{options.config.dataset}-{own}-{options.config.optimizer}"
+        run_config = {**asdict(options.config), "resume": False}
         pairings = []  # planned below, once the folder is known
-    resume = given.config.resume
-    if resume and given.config.out is not None:
-        folder = given.config.out
+    resume = options.config.resume
+    if resume and options.config.out is not None:
+        folder = options.config.out
     else:
-        folder = make_run_folder(given.config.out, name=name, overwrite=given.overwrite)
+        folder = make_run_folder(options.config.out, name=name, overwrite=options.overwrite)
     if pair is not None:
-        pairings = pair.pairings(folder, given.config.precisions, given.config.time_limit)
-    pairings = pairings or _ours(replace(given.config, out=folder.resolve()))
-    go_on = f"; resume with: port train --out {folder} --resume" if given.config.checkpoint_every else ""
+        pairings = pair.pairings(folder, options.config.precisions, options.config.time_limit)
+    pairings = pairings or _ours(replace(options.config, out=folder.resolve()))
+    go_on = f"; resume with: port train --out {folder} --resume" if options.config.checkpoint_every else ""
     try:
-        with terminate_on_signal(), view(console, plain=given.plain) as watch:
-            outcomes = train(pairings, folder, config=told, resume=resume, watch=watch)
+        with terminate_on_signal(), view(console, plain=options.plain) as watch:
+            outcomes = train(pairings, folder, config=run_config, resume=resume, watch=watch)
     except KeyboardInterrupt as error:
-        _show_remains(pairings, folder, error, console, given)
+        _show_remains(pairings, folder, error, console, options)
         print(
             f"port: interrupted; both trainers have been ended, the records so far are in {folder}{go_on}",
             file=sys.stderr,
         )
         return 130
     except BrokenRecord as error:
-        _show_remains(pairings, folder, error, console, given)
+        _show_remains(pairings, folder, error, console, options)
         raise
     except TrainerDied as error:
-        _show_remains(pairings, folder, error, console, given)
+        _show_remains(pairings, folder, error, console, options)
         # What was rejected before is rejected again.
         advice = "" if error.exit_code == UsageError.exit_code else go_on.replace("; ", "\n")
         raise TrainerDied(f"{error}{advice}", code=error.exit_code) from error
-    if given.torch_script is None:
-        outcomes = with_causes(outcomes, given.config, folder)
+    if options.torch_script is None:
+        outcomes = with_causes(outcomes, options.config, folder)
         write_verdict(outcomes, folder)
-    _show(outcomes, folder, console, given)
+    _show(outcomes, folder, console, options)
     for remark in pair.remarks(outcomes) if pair is not None else ():
         console.print(f"[yellow]note[/]  {remark}", soft_wrap=True)
-    if given.json:
+    if options.json:
         print(printed(result_of_outcomes(outcomes, folder)))
     return status_of(outcomes).exit_code
 
 
-def _require_extras(given: Arguments) -> None:
+def _require_extras(options: Arguments) -> None:
     """Before anything is run: a run's page and plot are made at its end, and must not fail there.
 
     Scripts have their own packages, and maybe interpreters of their own; to run them takes psutil alone.
     """
     page = ("matplotlib", "jinja2", "plotly")
-    if given.torch_script is None and given.jax_script is None:
+    if options.torch_script is None and options.jax_script is None:
         require("port train", torch=("torch",), train=EXTRAS["train"], report=page)
     require("port train", train=("psutil",), report=page)
 
@@ -149,32 +153,32 @@ def _split_at_dashes(arguments: list[str]) -> tuple[list[str], list[str]]:
     return arguments[:place], arguments[place + 1 :]
 
 
-def _begun(given: Config) -> Config:
+def _begun(config: Config) -> Config:
     """Read the config of the run to resume; raises `UsageError` if other options were passed."""
-    assert given.out is not None
-    told = options_of_run(given.out)
-    strange = sorted(told.keys() - asdict(given).keys())
+    assert config.out is not None
+    recorded = options_of_run(config.out)
+    strange = sorted(recorded.keys() - asdict(config).keys())
     if strange:
         raise UsageError(
-            f"{given.out / 'config.json'} has {', '.join(strange)}, which is not an option here: the run is from "
+            f"{config.out / 'config.json'} has {', '.join(strange)}, which is not an option here: the run is from "
             "another version of port"
         )
     now = {"out", "resume", "time_limit", "download"}  # these do not change the result
     default = Config()
     begun: dict[str, Any] = {}
-    for name, value in asdict(given).items():
-        before = told.get(name, value)
+    for name, value in asdict(config).items():
+        before = recorded.get(name, value)
         before = Path(str(before)) if isinstance(value, Path) else before
         if name not in now and value not in (before, getattr(default, name)):
             raise UsageError(
-                f"the run in {given.out} was started with {name.replace('_', '-')} {before}, not {value}: it resumes "
+                f"the run in {config.out} was started with {name.replace('_', '-')} {before}, not {value}: it resumes "
                 "with its own options; pass --out and --resume alone"
             )
         begun[name] = value if name in now and value != getattr(default, name) else before
     try:
-        return Config(**{**begun, "out": given.out, "resume": True})
+        return Config(**{**begun, "out": config.out, "resume": True})
     except TypeError as error:
-        raise UsageError(f"{given.out / 'config.json'} was changed, and cannot be resumed: {error}") from error
+        raise UsageError(f"{config.out / 'config.json'} was changed, and cannot be resumed: {error}") from error
 
 
 def _fetch_data(config: Config) -> None:
@@ -222,65 +226,65 @@ def _jax_trainer(config: Config, precision: str, flags: list[str]) -> Trainer:
     return Trainer((*PYTHON, *launcher, *trainer), {**environment, **SAFE_PATH})
 
 
-def _judged_pair(given: Arguments, for_scripts: tuple[str, ...] | None) -> JudgedPair:
+def _judged_pair(options: Arguments, for_scripts: tuple[str, ...] | None) -> JudgedPair:
     """A script and the trainer that port script wrote for it."""
     require("port train beside a written trainer", torch=("torch",))
     from port.scripts.judged_pair import UPDATES, JudgedPair
 
-    config = given.config
+    config = options.config
     taken = Config(out=config.out, steps=config.steps, precision=config.precision, time_limit=config.time_limit)
     if config != taken:
         raise UsageError(
             "next to a trainer that port script wrote, port train takes --steps, --precision, --time-limit and --out; "
             "arguments for both scripts come after --"
         )
-    assert given.torch_script is not None and given.jax_script is not None
+    assert options.torch_script is not None and options.jax_script is not None
     steps = config.steps or UPDATES
-    is_given = config.precision != Config().precision
-    pythons = given.torch_python, given.jax_python
-    return JudgedPair(given.torch_script, given.jax_script, for_scripts, steps, is_given, *pythons)
+    precision_is_set = config.precision != Config().precision
+    pythons = options.torch_python, options.jax_python
+    return JudgedPair(options.torch_script, options.jax_script, for_scripts, steps, precision_is_set, *pythons)
 
 
-def _scripts(given: Arguments, for_scripts: list[str]) -> list[Pairing]:
-    if given.torch_script is None or given.jax_script is None:
+def _scripts(options: Arguments, for_scripts: list[str]) -> list[Pairing]:
+    if options.torch_script is None or options.jax_script is None:
         raise UsageError("--torch-script and --jax-script belong together: pass both")
-    for script in (given.torch_script, given.jax_script):
+    for script in (options.torch_script, options.jax_script):
         if not script.is_file():
             update = script.parent / "train_step.py"
             hint = f"; its README.md says why port script wrote only {update}" if update.is_file() else ""
             raise UsageError(f"there is no script {script}{hint}")
-    if given.config != Config(out=given.config.out):
+    if options.config != Config(out=options.config.out):
         raise UsageError(
             "options of our trainers are not passed to your own scripts; arguments for both come after --, as in "
-            f"port train --torch-script {given.torch_script} --jax-script {given.jax_script} -- --steps 100"
+            f"port train --torch-script {options.torch_script} --jax-script {options.jax_script} -- --steps 100"
         )
-    for python in (given.torch_python, given.jax_python):
+    for python in (options.torch_python, options.jax_python):
         check_has_port(python)
     torch, jax = (
         Trainer((python, str(script), *for_scripts))
-        for python, script in ((given.torch_python, given.torch_script), (given.jax_python, given.jax_script))
+        for python, script in ((options.torch_python, options.torch_script), (options.jax_python, options.jax_script))
     )
     return [Pairing("scripts", torch, jax, controls=None)]
 
 
-def _show(outcomes: list[Outcome], folder: Path, console: Console, given: Arguments) -> None:
+def _show(outcomes: list[Outcome], folder: Path, console: Console, options: Arguments) -> None:
     from port.report.page import open_page, write_page_of_folder
 
     plot_losses(outcomes, folder / "losses.png")
     print_outcomes(outcomes, console)
     page = write_page_of_folder(outcomes, folder)
     console.print(f"\n[dim]see[/] {page}[dim]; everything else is in the same folder[/]", soft_wrap=True)
-    if given.open:
+    if options.open:
         open_page(page, console)
 
 
 def _show_remains(
-    pairings: list[Pairing], folder: Path, error: BaseException, console: Console, given: Arguments
+    pairings: list[Pairing], folder: Path, error: BaseException, console: Console, options: Arguments
 ) -> None:
     from port.report.page import open_page, write_page_of_remains
 
     page = write_page_of_remains(pairings, folder, error)
     if page is not None:
         console.print(f"[dim]what there is of the run is shown by[/] {page}", soft_wrap=True)
-        if given.open:
+        if options.open:
             open_page(page, console)

@@ -115,29 +115,29 @@ class Arguments:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
-    given = tyro.cli(Arguments, prog="port translate", args=arguments)
-    fields = keywords(given.kwargs, "--kwargs")
-    is_hub = is_hub_target(given.target, fields)
-    if given.prove_at or is_hub:
-        given = replace(given, meta=True, at=(*given.at, *given.prove_at))
-    if given.dry_run and given.out is not None:
+    options = tyro.cli(Arguments, prog="port translate", args=arguments)
+    fields = keywords(options.kwargs, "--kwargs")
+    is_hub = is_hub_target(options.target, fields)
+    if options.prove_at or is_hub:
+        options = replace(options, meta=True, at=(*options.at, *options.prove_at))
+    if options.dry_run and options.out is not None:
         raise UsageError("--dry-run writes nothing: leave out --out")
-    if bool(given.input) == (given.inputs is not None) and not (is_hub and not given.input):
+    if bool(options.input) == (options.inputs is not None) and not (is_hub and not options.input):
         raise UsageError("pass the model's inputs: --input 1,3,224,224 for each tensor, or --inputs module:function")
-    if given.at and given.dry_run:
+    if options.at and options.dry_run:
         raise UsageError("--at compares at other arguments, and --dry-run compares nothing: pass only one of them")
-    if given.scan and given.dry_run:
+    if options.scan and options.dry_run:
         raise UsageError("--dry-run writes nothing: leave --scan out")
-    if given.logical_axes and given.dry_run:
+    if options.logical_axes and options.dry_run:
         raise UsageError("--dry-run writes nothing: leave --logical-axes out")
-    if given.generate:
-        _check_generates(given, is_hub)
-    if given.package and given.dry_run:
+    if options.generate:
+        _check_generates(options, is_hub)
+    if options.package and options.dry_run:
         raise UsageError("--dry-run writes nothing: leave --package out")
-    if given.package and given.out is None:
+    if options.package and options.out is None:
         raise UsageError("--package writes a package that is imported by its folder's name: pass one, -o FOLDER")
-    if given.meta and given.weights is not None:
-        option = "--prove-at" if given.prove_at or is_hub else "--meta"
+    if options.meta and options.weights is not None:
+        option = "--prove-at" if options.prove_at or is_hub else "--meta"
         raise UsageError(f"{option} builds a model without values: leave out --weights, or {option}")
     require("port translate", translate=EXTRAS["translate"])
     # Imported here, so that --help does not wait for JAX.
@@ -146,57 +146,57 @@ def main(arguments: Sequence[str]) -> int:
     from port.report.bundle import report_bundle
     from port.translation.folder import check_folder, check_name, check_package_folder, file_name
 
-    out = given.out or Path("ported")
-    if not given.dry_run:
-        check_package_folder(out) if given.package else check_folder(out)
-    if given.pairs is not None:
-        register_pairs(given.pairs)
+    out = options.out or Path("ported")
+    if not options.dry_run:
+        check_package_folder(out) if options.package else check_folder(out)
+    if options.pairs is not None:
+        register_pairs(options.pairs)
     what = WhatToTranslate(
-        given.target,
-        given.kwargs,
+        options.target,
+        options.kwargs,
         fields,
-        given.weights,
-        given.input,
-        given.inputs,
-        given.submodule,
-        is_on_meta=given.meta,
-        is_proved_at=bool(given.at),
-        trust_remote_code=given.trust_remote_code,
-        generates=given.generate,
+        options.weights,
+        options.input,
+        options.inputs,
+        options.submodule,
+        is_on_meta=options.meta,
+        is_proved_at=bool(options.at),
+        trust_remote_code=options.trust_remote_code,
+        generates=options.generate,
     )
     console = Console() if sys.stdout.isatty() else Console(width=10_000)
-    with report_bundle(given.report_bundle, ["translate", *arguments]) as bundle:
+    with report_bundle(options.report_bundle, ["translate", *arguments]) as bundle:
         model = translated_model(what)
         bundle.module = model.module
         # After the model, whose import has put the user's own folder on the module search path.
-        name = check_name(given.name) if given.name is not None else file_name(model.called)
-        if given.dry_run:
-            return _dry_run(given, model, console)
-        with _printed_graphs(given):
-            return _translate(given, model, out, name, console, bundle)
+        name = check_name(options.name) if options.name is not None else file_name(model.called)
+        if options.dry_run:
+            return _dry_run(options, model, console)
+        with _printed_graphs(options):
+            return _translate(options, model, out, name, console, bundle)
 
 
-def _check_generates(given: Arguments, is_hub: bool) -> None:
-    if given.meta and not is_hub:
+def _check_generates(options: Arguments, is_hub: bool) -> None:
+    if options.meta and not is_hub:
         raise UsageError("--generate proves a model of your own with its values: leave --meta and --prove-at out")
-    for option, is_given in (
-        ("--scan", given.scan),
-        ("--submodule", given.submodule is not None),
-        ("--dry-run", given.dry_run),
-        ("--package", given.package),
-        ("--remat", bool(given.remat)),
+    for option, is_set in (
+        ("--scan", options.scan),
+        ("--submodule", options.submodule is not None),
+        ("--dry-run", options.dry_run),
+        ("--package", options.package),
+        ("--remat", bool(options.remat)),
     ):
-        if is_given:
+        if is_set:
             raise UsageError(f"--generate supports only a whole model in its own file so far: leave {option} out")
 
 
-def _printed_graphs(given: Arguments) -> AbstractContextManager[None]:
+def _printed_graphs(options: Arguments) -> AbstractContextManager[None]:
     """A context in which the requested graphs are printed; to standard error, so that JSON or the result stay clean.
 
     Raises:
         UnknownChoice: the pass does not exist.
     """
-    passes = (*given.print_after, *(("lower",) if given.print_ir else ()))
+    passes = (*options.print_after, *(("lower",) if options.print_ir else ()))
     for name in passes:
         if name not in PASSES:
             raise UnknownChoice("pass", name, PASSES)
@@ -204,13 +204,13 @@ def _printed_graphs(given: Arguments) -> AbstractContextManager[None]:
     return watching_passes(printing(passes, lambda text: print(text, file=stream)))
 
 
-def _dry_run(given: Arguments, model: TranslatedModel, console: Any) -> int:
+def _dry_run(options: Arguments, model: TranslatedModel, console: Any) -> int:
     from port.report.translation_terminal import print_audit
     from port.translation.audit import audit
 
-    done = _guarded(lambda: audit(model.module, *model.calls[0], static=given.static), given.target)
-    name = given.target if given.submodule is None else f"{given.target} {given.submodule}"
-    if given.json:
+    done = _guarded(lambda: audit(model.module, *model.calls[0], static=options.static), options.target)
+    name = options.target if options.submodule is None else f"{options.target} {options.submodule}"
+    if options.json:
         from port.report.results import printed, result_of_audit
 
         print(printed(result_of_audit(done, name)))
@@ -220,7 +220,7 @@ def _dry_run(given: Arguments, model: TranslatedModel, console: Any) -> int:
 
 
 def _translate(
-    given: Arguments, model: TranslatedModel, out: Path, name: str, console: Any, bundle: ReportBundle
+    options: Arguments, model: TranslatedModel, out: Path, name: str, console: Any, bundle: ReportBundle
 ) -> int:
     from port.report.translation import translation_report
     from port.report.translation_terminal import print_translation
@@ -229,39 +229,39 @@ def _translate(
     from port.translation.translating import translate
     from port.translation.verify.generation import with_own_generation
 
-    options: dict[str, Any] = {"static": given.static, "remat": given.remat, "standalone": given.standalone}
-    options |= {
-        "remat_policy": given.remat_policy,
-        "scan": given.scan,
-        "logical_axes": given.logical_axes,
-        "package": given.package,
-        "time_limit": given.time_limit,
-        "sizes_limit": given.sizes_limit,
+    settings: dict[str, Any] = {"static": options.static, "remat": options.remat, "standalone": options.standalone}
+    settings |= {
+        "remat_policy": options.remat_policy,
+        "scan": options.scan,
+        "logical_axes": options.logical_axes,
+        "package": options.package,
+        "time_limit": options.time_limit,
+        "sizes_limit": options.sizes_limit,
         "tell": said_beforehand,
-        "at": [*(keywords(each, "--at") for each in given.at), *model.at],
+        "at": [*(keywords(each, "--at") for each in options.at), *model.at],
     }
     if model.proved_at:
         said_beforehand(model.proved_at)
     done = _guarded(
-        lambda: translate(model.module, cases=model.calls, name=name, construct=model.construct, **options),
-        given.target,
+        lambda: translate(model.module, cases=model.calls, name=name, construct=model.construct, **settings),
+        options.target,
     )
     if (
-        given.generate
+        options.generate
         and done.proof is not None
-        and not is_hub_target(given.target, keywords(given.kwargs, "--kwargs"))
+        and not is_hub_target(options.target, keywords(options.kwargs, "--kwargs"))
     ):
         proof = with_own_generation(done.proof, model.module, done)
         done = replace(done, proof=proof)
     if done.proof is not None and model.remarks:
         done = replace(done, proof=replace(done.proof, remarks=(*model.remarks, *done.proof.remarks)))
     done = taking_all(done, model.module, model.in_folder)
-    package = out.absolute().name if given.package else ""
-    whole_folder = {"checkpoint": str(model.folder)} if model.folder is not None and given.submodule is None else {}
+    package = out.absolute().name if options.package else ""
+    whole_folder = {"checkpoint": str(model.folder)} if model.folder is not None and options.submodule is None else {}
     report = translation_report(done, model.module, name=name, original=model.original, package=package, **whole_folder)
     bundle.source, bundle.report = done.source, report
-    files = write_folder(done, out, name=name, original=model.original, report=report, generates=given.generate)
-    if given.json:
+    files = write_folder(done, out, name=name, original=model.original, report=report, generates=options.generate)
+    if options.json:
         from port.report.results import printed, result_of_translation
 
         print(printed(result_of_translation(done, files)))

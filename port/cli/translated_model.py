@@ -117,7 +117,7 @@ def translated_model(what: WhatToTranslate) -> TranslatedModel:
     return replace(model, module=module, calls=examples, construct=construct, called=name, at=at)
 
 
-def _of_hub(what: WhatToTranslate, given: list[Any]) -> TranslatedModel:
+def _of_hub(what: WhatToTranslate, passed_examples: list[Any]) -> TranslatedModel:
     """Build a model of ``transformers`` on the meta device, proved at its configuration's smallest size."""
     import torch
 
@@ -130,12 +130,12 @@ def _of_hub(what: WhatToTranslate, given: list[Any]) -> TranslatedModel:
     in_folder = names_in(model.folder) if model.folder is not None else frozenset()
     if what.generates:
         model = with_cache(model)
-    small = small_config(model, given) if not (given and what.is_proved_at) else None
+    small = small_config(model, passed_examples) if not (passed_examples and what.is_proved_at) else None
     if what.generates and small is not None:
         check_causal(model.build(small.config), model.name)
     with torch.device("meta"):
         module = model.build().to("meta")
-    examples = list(small.calls) if small is not None else given
+    examples = list(small.calls) if small is not None else passed_examples
     made = TranslatedModel(module, examples, model.build, _original(what), model.name, remarks=model.remarks)
     if in_folder:
         made = replace(made, folder=model.folder, in_folder=in_folder)

@@ -67,8 +67,8 @@ def _meetings(first: Entries, second: Entries) -> list[_Meeting]:
 
 
 def _one(first: Entries, second: Entries) -> Entry:
-    given = {name: place for place, name in enumerate(name for entry in first for name in entry.targets)}
-    order = tuple(given[name] for entry in second for name in entry.sources)
+    place_of = {name: place for place, name in enumerate(name for entry in first for name in entry.targets)}
+    order = tuple(place_of[name] for entry in second for name in entry.sources)
     in_order: list[Move] = [] if order == tuple(range(len(order))) else [Order(order)]
     shapes = [entry.shapes for entry in first]
     # The mapping on Flax's side knows the kind of variable; the other has the default.

@@ -131,10 +131,10 @@ class Entry:
         """The sources that are names of one tensor."""
         return _tied(self.sources, self.moves)
 
-    def _one_each(self, given: tuple[Thing, ...]) -> tuple[Thing, ...]:
-        if len(given) != len(self.targets):
-            raise WeightsMismatch(f"{self}: its moves return {len(given)} arrays for {len(self.targets)} targets")
-        return given
+    def _one_each(self, arrays: tuple[Thing, ...]) -> tuple[Thing, ...]:
+        if len(arrays) != len(self.targets):
+            raise WeightsMismatch(f"{self}: its moves return {len(arrays)} arrays for {len(self.targets)} targets")
+        return arrays
 
     def __str__(self) -> str:
         moves = ", ".join(map(str, self.moves))

@@ -181,13 +181,13 @@ def _row(table: Any, where: str) -> PatternRow[tuple[int, Entry]]:
         collection, optional = table.get("collection", "params"), table.get("optional", False)
         if not isinstance(collection, str) or not isinstance(optional, bool):
             raise ValueError("collection is a name, optional is true or false")
-        told = table.get("shapes")
+        written_shapes = table.get("shapes")
         if "over" in table:
             count = len(sources)
             sources = _over(table["over"], sources)
-            if isinstance(told, list) and len(told) == count:
-                told = told * (len(sources) // count)
-        shapes = None if told is None else _shapes(told, len(sources))
+            if isinstance(written_shapes, list) and len(written_shapes) == count:
+                written_shapes = written_shapes * (len(sources) // count)
+        shapes = None if written_shapes is None else _shapes(written_shapes, len(sources))
         entry = Entry(sources, targets, moves_from(table.get("moves", []), shapes), collection, shapes, optional)
         if shapes is not None:
             entry.target_shapes()
@@ -198,26 +198,26 @@ def _row(table: Any, where: str) -> PatternRow[tuple[int, Entry]]:
         raise UsageError(f"{where}: {error}") from error
 
 
-def _over(told: Any, sources: tuple[str, ...]) -> tuple[str, ...]:
+def _over(table: Any, sources: tuple[str, ...]) -> tuple[str, ...]:
     """Repeat the sources for each number of an index."""
-    counted = _each(told)
+    counted = _each(table)
     if len(counted) != 1:
-        raise ValueError(f"over is one letter of the sources' names and its count, as in {{ i = 12 }}; got {told!r}")
+        raise ValueError(f"over is one letter of the sources' names and its count, as in {{ i = 12 }}; got {table!r}")
     ((letter, numbers),) = counted.items()
     if not all(f"{{{letter}}}" in source for source in sources):
         raise ValueError(f"over: {{{letter}}} is not in each of its sources, {', '.join(sources)}")
     return Gathered(sources, letter, numbers).all_names
 
 
-def _each(told: Any) -> dict[str, Numbers]:
+def _each(table: Any) -> dict[str, Numbers]:
     """The letters of a pattern and their numbers."""
-    if not isinstance(told, dict):
-        raise ValueError(f"each is a letter of the names and its count, as in {{ i = 12 }}; got {told!r}")
+    if not isinstance(table, dict):
+        raise ValueError(f"each is a letter of the names and its count, as in {{ i = 12 }}; got {table!r}")
     found = {}
-    for letter, given in told.items():
-        numbers = list(range(given)) if type(given) is int and 0 < given <= MOST else given
+    for letter, value in table.items():
+        numbers = list(range(value)) if type(value) is int and 0 < value <= MOST else value
         if not isinstance(numbers, list) or not numbers or not all(type(n) is int and n >= 0 for n in numbers):
-            raise ValueError(f"each: {letter} is a count, from 0 up to it, or a list of numbers; got {given!r}")
+            raise ValueError(f"each: {letter} is a count, from 0 up to it, or a list of numbers; got {value!r}")
         found[letter] = tuple(numbers)
     return found
 

@@ -38,22 +38,22 @@ def folded(entries: list[Entry], fold: Mapping[str, tuple[int, ...]]) -> list[En
     return result
 
 
-def folds(given: Any) -> dict[str, tuple[int, ...]]:
+def folds(value: Any) -> dict[str, tuple[int, ...]]:
     """Parse the user's folds: path of a linear layer → (channels, *spatial).
 
     Raises:
         UsageError: the value has another form.
     """
-    told = "fold is a linear layer's path → (channels, height, width), as in {'classifier.0': (512, 7, 7)}"
-    if given is None:
+    expected = "fold is a linear layer's path → (channels, height, width), as in {'classifier.0': (512, 7, 7)}"
+    if value is None:
         return {}
-    if not isinstance(given, Mapping):
-        raise UsageError(f"{told}; got {given!r}")
-    for path, shape in given.items():
+    if not isinstance(value, Mapping):
+        raise UsageError(f"{expected}; got {value!r}")
+    for path, shape in value.items():
         is_shape = isinstance(shape, tuple | list) and len(shape) > 0 and all(map(_is_size, shape))
         if not isinstance(path, str) or not is_shape:
-            raise UsageError(f"{told}; got {path!r}: {shape!r}")
-    return {path: tuple(map(int, shape)) for path, shape in given.items()}
+            raise UsageError(f"{expected}; got {path!r}: {shape!r}")
+    return {path: tuple(map(int, shape)) for path, shape in value.items()}
 
 
 def _is_size(size: Any) -> bool:

@@ -33,16 +33,16 @@ def _merged(matches: list[Found], torch: Guide, flax: Guide, complaints: Complai
         complaints.two_homes(first.flax, [match.torch for match in matches])
         return first
     try:
-        given = _after(first.moves, _shapes(torch, first.torch))
+        moved_shapes = _after(first.moves, _shapes(torch, first.torch))
     except WeightsMismatch:
         return first  # of the wrong shape: `_entry` reports it
     wanted = _shapes(flax, first.flax)
     names = tuple(name for match in matches for name in match.torch)
     count = len(matches)
-    if given == wanted and len(first.torch) == 1 and _may_be_one(torch, names):
+    if moved_shapes == wanted and len(first.torch) == 1 and _may_be_one(torch, names):
         return Found(names, first.flax, (Tie(count), *first.moves), first.collection, first.optional)
-    for axis in range(len(given[0]) + 1):
-        if tuple((*shape[:axis], count, *shape[axis:]) for shape in given) == wanted:
+    for axis in range(len(moved_shapes[0]) + 1):
+        if tuple((*shape[:axis], count, *shape[axis:]) for shape in moved_shapes) == wanted:
             return Found(names, first.flax, _stacked(first, count, axis), first.collection, first.optional)
     complaints.two_homes(first.flax, [match.torch for match in matches])
     return first
@@ -91,11 +91,11 @@ def _entry(match: Found, torch: Guide, flax: Guide, complaints: Complaints) -> E
     if match.collection == TORCH_ONLY:
         return entry
     try:
-        given = entry.target_shapes()
+        target_shapes = entry.target_shapes()
     except WeightsMismatch as error:
         complaints.misshapen(str(error))
         return entry
-    for path, shape in zip(match.flax, given, strict=True):
+    for path, shape in zip(match.flax, target_shapes, strict=True):
         if flax.leaves[path].shape != shape:
             complaints.misshapen(
                 f"{', '.join(match.torch)} of shape {', '.join(map(str, shapes))} becomes {shape}, "

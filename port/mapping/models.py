@@ -94,7 +94,7 @@ def _entries(torch: Guide | None, flax: Guide | None, rules: Rules, *, spare: bo
     renaming = Renaming(rules.rename)
     if torch is not None and flax is not None:
         ours = None if flax.layers or rules.rules else tree_of_twins(torch, flax, renaming)
-        return ours or two_sided(torch, flax, renaming=renaming, given=rules.entries(torch, flax), spare=spare)
+        return ours or two_sided(torch, flax, renaming=renaming, user_entries=rules.entries(torch, flax), spare=spare)
     if rules.rules:
         raise UsageError("a mapping's rules are about both models: pass the torch and the Flax one")
     if torch is not None and torch.layers:

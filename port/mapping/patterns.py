@@ -100,7 +100,7 @@ def _outermost(row: PatternRow[Rest]) -> tuple[str, Numbers]:
 
 def _at(row: PatternRow[Rest], letter: str, number: int) -> PatternRow[Rest]:
     names = tuple(name.replace(f"{{{letter}}}", str(number)) for name in row.names)
-    return replace(row, names=names, each={other: told for other, told in row.each.items() if other != letter})
+    return replace(row, names=names, each={other: numbers for other, numbers in row.each.items() if other != letter})
 
 
 def _rolled(rows: list[PatternRow[Rest]], letters: str) -> Iterator[PatternRow[Rest]]:

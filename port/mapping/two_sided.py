@@ -23,7 +23,7 @@ def two_sided(
     flax: Guide,
     *,
     renaming: Renaming | None = None,
-    given: tuple[Entry, ...] = (),
+    user_entries: tuple[Entry, ...] = (),
     spare: bool = False,
 ) -> list[Entry]:
     """Build entries from torch's keys to Flax's paths, where both sides' names are known.
@@ -35,7 +35,7 @@ def two_sided(
         torch: a torch module's guide, or a checkpoint's names.
         flax: an nnx or Linen module's guide, or a tree's names; classes must be known on one side at least.
         renaming: of torch's keys.
-        given: entries that the user wrote; the tensors in them are settled.
+        user_entries: entries that the user wrote; the tensors in them are settled.
         spare: leave out what the same layer has on one side only: see `port.mapping.between`.
 
     Raises:
@@ -48,7 +48,9 @@ def two_sided(
             "neither side's classes are known, and a convolution and a transposed one look alike in names and shapes: "
             "pass a torch module, an nnx module, or a Linen module with an example input"
         )
-    return _Match(renamed(torch, renaming or Renaming()), flax, renaming or Renaming(), given).entries(spare=spare)
+    return _Match(renamed(torch, renaming or Renaming()), flax, renaming or Renaming(), user_entries).entries(
+        spare=spare
+    )
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,11 @@ class _Reading:
 
 
 class _Match:
-    def __init__(self, torch: Guide, flax: Guide, renaming: Renaming, given: tuple[Entry, ...]) -> None:
-        self.torch, self.flax, self.given = torch, flax, given
+    def __init__(self, torch: Guide, flax: Guide, renaming: Renaming, user_entries: tuple[Entry, ...]) -> None:
+        self.torch, self.flax, self.user_entries = torch, flax, user_entries
         self.complaints = Complaints(torch, flax)
-        settled_torch = {name for entry in given for name in entry.sources}
-        settled_flax = {name for entry in given for name in entry.targets}
+        settled_torch = {name for entry in user_entries for name in entry.sources}
+        settled_flax = {name for entry in user_entries for name in entry.targets}
         self.free_torch = [name for name in torch.leaves if name not in settled_torch]
         self.free_flax = [name for name in flax.leaves if name not in settled_flax]
         self.in_torch = Index((renaming(name), name) for name in self.free_torch)
@@ -96,7 +98,7 @@ class _Match:
                     for name in match.flax if lead is self.flax else match.torch:
                         free.pop(name, None)
         found += self._bare(found)
-        entries = [*self.given, *entries_of(found, self.torch, self.flax, self.complaints)]
+        entries = [*self.user_entries, *entries_of(found, self.torch, self.flax, self.complaints)]
         if spare:
             entries += self._spare(entries)
         self.complaints.account(entries, self.renaming)

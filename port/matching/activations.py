@@ -89,8 +89,12 @@ class FlaxRuns:
         """
         self.count += 1
         inputs, outputs, results = self._run(dict(variables))
-        given, gave = ({path: np.asarray(values) for path, values in prints.items()} for prints in (inputs, outputs))
-        return Activations(given, gave, self._order), {name: np.asarray(leaf) for name, leaf in results.items()}
+        input_prints, output_prints = (
+            {path: np.asarray(values) for path, values in prints.items()} for prints in (inputs, outputs)
+        )
+        return Activations(input_prints, output_prints, self._order), {
+            name: np.asarray(leaf) for name, leaf in results.items()
+        }
 
     def _traced(self, variables: Any) -> Any:
         import jax.numpy as jnp

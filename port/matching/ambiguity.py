@@ -37,7 +37,7 @@ def undecided(runs: StateRuns, state: State) -> dict[Node, list[Node]]:
             if other == flax or pair in asked or state.decisions[other].by in ("name", "your rule") or runs.are_spent:
                 continue
             asked.add(pair)
-            if not shown.agree and (are_at_home(state, flax, other) or are_told(state, flax, other)):
+            if not shown.agree and (are_at_home(state, flax, other) or are_distinguished_by_names(state, flax, other)):
                 continue
             for node, twins in _as_good(runs, state, shown, (flax, other)).items():
                 known = found.setdefault(node, [])
@@ -54,7 +54,7 @@ def are_at_home(state: State, *nodes: Node) -> bool:
     return len(set(holders)) == len(nodes) and all(_are_twins(state, *pair) for pair in holders)
 
 
-def are_told(state: State, *nodes: Node) -> bool:
+def are_distinguished_by_names(state: State, *nodes: Node) -> bool:
     """Whether the names of these parameters of user modules distinguish them, in agreement with the decision."""
     twins = [state.decisions[flax].option.torch for flax in nodes]
     are_hidden = all(flax[0].seen == (None, None) for flax in nodes)

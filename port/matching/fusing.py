@@ -57,9 +57,9 @@ def _groups(units: list[Unit], same_input: SameInput) -> list[Node]:
     for unit in units:
         by_module.setdefault(unit.path.rpartition(".")[0], []).append(unit)
     for siblings in by_module.values():
-        told = {unit: role for unit in siblings if (role := projection(unit.path)) is not None}
-        for kind in dict.fromkeys(kind for kind, _ in told.values()):
-            named = sorted((place, unit.path, unit) for unit, (other, place) in told.items() if other == kind)
+        roles = {unit: role for unit in siblings if (role := projection(unit.path)) is not None}
+        for kind in dict.fromkeys(kind for kind, _ in roles.values()):
+            named = sorted((place, unit.path, unit) for unit, (other, place) in roles.items() if other == kind)
             members = tuple(unit for _, _, unit in named)
             found[members] = None
             found[members[1:]] = None  # keys and values alone, if the queries come from elsewhere
@@ -136,8 +136,8 @@ def _joined(group: Node, unit: Unit, collections: dict[str, str]) -> list[Option
 
 def _orders(group: Node) -> list[Node]:
     """The usual order, and all others if no names determine it."""
-    told = all(projection(unit.path) for unit in group)
-    return [group] if told else [tuple(order) for order in permutations(group)]
+    are_named = all(projection(unit.path) for unit in group)
+    return [group] if are_named else [tuple(order) for order in permutations(group)]
 
 
 def _outs(kernels: list[tuple[int, ...]], into: int) -> tuple[int, ...] | None:
@@ -151,9 +151,9 @@ def _outs(kernels: list[tuple[int, ...]], into: int) -> tuple[int, ...] | None:
     return tuple(outs)
 
 
-def _heads(sizes: tuple[int, ...], told: int | None, kernels: list[tuple[int, ...]]) -> list[int | None]:
+def _heads(sizes: tuple[int, ...], head_count: int | None, kernels: list[tuple[int, ...]]) -> list[int | None]:
     """Layouts of the fused layer: its parts one after the other (None), or head by head, with so many heads."""
-    known: list[int] = [told] if told else []
+    known: list[int] = [head_count] if head_count else []
     known += [kernel[1] for kernel in kernels if len(kernel) > 2]
     heads = [count for count in dict.fromkeys(known) if len(set(sizes)) == 1 and count > 1 and not sizes[0] % count]
     return [None, *heads]

@@ -86,11 +86,11 @@ def _paired(
     problem: Problem, theirs: list[Node], ours: list[Node], *, named: bool = True
 ) -> dict[Node, Decision] | None:
     """Pair equal numbers of torch's and Flax's nodes, by names or by order; None if two of them cannot be twins."""
-    told = told_apart([node[0].place for node in theirs], [node[0].place for node in ours]) if named else None
-    by: By = "order" if told is None else "name"
+    places = told_apart([node[0].place for node in theirs], [node[0].place for node in ours]) if named else None
+    by: By = "order" if places is None else "name"
     made: dict[Node, Decision] = {}
     for number, flax in enumerate(ours):
-        ways = problem.between(theirs[number if told is None else told[number]], flax)
+        ways = problem.between(theirs[number if places is None else places[number]], flax)
         if not ways:
             return None
         made[flax] = Decision(ways[0], by)

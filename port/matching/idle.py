@@ -53,7 +53,7 @@ def _same(one: Arrays, other: Arrays) -> bool:
 
 def torch_outputs(sides: Sides) -> Outputs:
     """torch's outputs, for `idle`."""
-    return lambda filled, training: sides.torch.outputs_with(filled, sides.given, training=training)
+    return lambda filled, training: sides.torch.outputs_with(filled, sides.inputs, training=training)
 
 
 def flax_outputs(sides: Sides) -> Outputs:
@@ -64,6 +64,6 @@ def flax_outputs(sides: Sides) -> Outputs:
         import jax.numpy as jnp
 
         values = {path: jnp.full_like(side.variables[path], number) for path, number in filled.items()}
-        return side.calls_with(values, sides.flax_given, training=training).outputs
+        return side.calls_with(values, sides.flax_inputs, training=training).outputs
 
     return outputs

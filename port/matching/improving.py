@@ -79,7 +79,7 @@ def _suspects(runs: StateRuns, state: State, activations: Activations) -> list[N
     decided = [flax for flax in runs.problem.flax if flax in state.decisions]
     seen = [flax for flax in decided if activations.input(flax[0]) is not None]
     seen.sort(key=lambda flax: activations.place(flax[0]))
-    right = [runs.given_the_same(flax, state.decisions[flax].option, activations) for flax in seen]
+    right = [runs.has_same_input(flax, state.decisions[flax].option, activations) for flax in seen]
     first = right.index(False) if False in right else len(seen)
     before = [flax for flax in reversed(seen[:first]) if not _gives_the_same(runs, flax, state, activations)]
     return [*before[:NEAR], *(flax for flax in decided if flax not in seen)]

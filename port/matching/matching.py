@@ -21,7 +21,7 @@ from port.matching.idle import flax_outputs, idle, torch_outputs
 from port.matching.improving import improved
 from port.matching.options import Node
 from port.matching.patterns import rules_of_entries, written
-from port.matching.posing import given_alike, posed, with_tied
+from port.matching.posing import grouped_by_input, posed, with_tied
 from port.matching.problem import Problem
 from port.matching.proposing import proposed
 from port.matching.proving import ROUNDED, proved
@@ -81,11 +81,11 @@ def match(
     with cpu_precision(x64=True):
         sides = both_sides(torch_module, flax_module, inputs, channels_last, flax_inputs, flax_keywords)
         if isinstance(rules, Mapping):
-            return _given_whole(sides, rules)
+            return _mapping_passed_whole(sides, rules)
         return _matched(sides, replace(rules, fold={**rules.fold, **fold}))
 
 
-def _given_whole(sides: Sides, mapping: Mapping) -> Match:
+def _mapping_passed_whole(sides: Sides, mapping: Mapping) -> Match:
     """Only prove a mapping that the user passed whole."""
     rows = tuple(Row(entry.sources, entry.targets, "your rule") for entry in mapping.entries)
     made = rules_of_entries(mapping.entries, sides.torch.guide, sides.flax.guide)
@@ -95,15 +95,15 @@ def _given_whole(sides: Sides, mapping: Mapping) -> Match:
 
 def _matched(sides: Sides, rules: Rules) -> Match:
     torch, flax = sides.torch.guide, sides.flax.guide
-    given = rules.entries(torch, flax)
-    torch = _without(torch, {name for entry in given for name in entry.sources})
-    flax = _without(flax, {*rules.keep, *(name for entry in given for name in entry.targets)})
+    rule_entries = rules.entries(torch, flax)
+    torch = _without(torch, {name for entry in rule_entries for name in entry.sources})
+    flax = _without(flax, {*rules.keep, *(name for entry in rule_entries for name in entry.targets)})
     shown = torch_activations(sides.run)
     problem = posed(sides, torch, flax, shown, rules)
     renaming = Renaming(rules.rename)
-    state = proposed(problem, renaming, given_alike(problem.torch, shown))
+    state = proposed(problem, renaming, grouped_by_input(problem.torch, shown))
     problem, state = with_tied(problem, state, sides, torch, flax)
-    runs = _runs(sides, problem, shown, given)
+    runs = _runs(sides, problem, shown, rule_entries)
     state = improved(runs, state)
     open_nodes, open_ways = undecided(runs, state), other_ways(runs, state)
     agrees = runs(state).agree
@@ -114,14 +114,14 @@ def _matched(sides: Sides, rules: Rules) -> Match:
     aside += [Found((name,), (name,), (), TORCH_ONLY, True) for name in sorted(idle_torch)]
     found = [match for made in sure.decisions.values() for match in made.option.found] + aside
     complaints = Complaints(torch, flax)
-    entries = [*given, *entries_of(found, sides.torch.guide, flax, complaints)]
+    entries = [*rule_entries, *entries_of(found, sides.torch.guide, flax, complaints)]
     entries = folded(entries, {path: shape for path, shape in rules.fold.items() if _holds(entries, path)})
     order = {name: place for place, name in enumerate(sides.torch.guide.leaves)}
     entries.sort(key=lambda entry: order.get(entry.sources[0], len(order)))
     kept = (*rules.keep, *sorted(idle_flax | constants))
     mapping = Mapping(tuple(entries), kept)
     alone = (idle_torch, idle_flax, constants)
-    rows = rows_of(problem, state, given, aside, open_nodes, open_ways, torch, flax, alone)
+    rows = rows_of(problem, state, rule_entries, aside, open_nodes, open_ways, torch, flax, alone)
     remarks = [*complaints.lines, *renaming.idle(sides.torch.guide.leaves)]
     if runs.are_spent:
         remarks.append("more hypotheses could have been tried: names or rules of yours would decide")
@@ -138,13 +138,13 @@ def _matched(sides: Sides, rules: Rules) -> Match:
 # %% What the passes need
 
 
-def _runs(sides: Sides, problem: Problem, shown: Activations, given: tuple[Entry, ...]) -> StateRuns:
+def _runs(sides: Sides, problem: Problem, shown: Activations, rule_entries: tuple[Entry, ...]) -> StateRuns:
     import jax.numpy as jnp
 
     weights = {name: array.astype("float64") if array.dtype.kind == "f" else array
                for name, array in sides.torch.weights.items()}  # fmt: skip
     own = dict(sides.flax.variables)
-    for entry in given:
+    for entry in rule_entries:
         if entry.collection != TORCH_ONLY:
             for path, array in zip(entry.targets, entry(tuple(weights[name] for name in entry.sources)), strict=True):
                 own[path] = jnp.asarray(array, own[path].dtype)

@@ -98,7 +98,7 @@ def told_apart(torch: Sequence[str], flax: Sequence[str]) -> tuple[int, ...] | N
 
 def _telling(paths: Sequence[str]) -> list[set[str]]:
     """Of each name, the words that the others do not all have; a number together with the word before it."""
-    told = []
+    word_sets = []
     for path in paths:
         found = set()
         before = ""
@@ -108,9 +108,9 @@ def _telling(paths: Sequence[str]) -> list[set[str]]:
             else:
                 found |= {word} if word else set()
                 before = word
-        told.append(found)
-    shared = set.intersection(*told) if len(told) > 1 else set()
-    return [found - shared for found in told]
+        word_sets.append(found)
+    shared = set.intersection(*word_sets) if len(word_sets) > 1 else set()
+    return [found - shared for found in word_sets]
 
 
 def _likeness(one: set[str], other: set[str]) -> float:

@@ -47,7 +47,7 @@ def _same_input(shown: Activations) -> Callable[[Unit, Unit], bool]:
     return lambda one, other: alike(shown.input(one), shown.input(other), EXACT)
 
 
-def given_alike(nodes: tuple[Node, ...], shown: Activations) -> Rivals:
+def grouped_by_input(nodes: tuple[Node, ...], shown: Activations) -> Rivals:
     """Group torch's nodes by equal input."""
     found: Rivals = {}
     for number, node in enumerate(nodes):

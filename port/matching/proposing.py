@@ -164,11 +164,11 @@ def _in_call_order(theirs: list[Node], ours: list[Node], rivals: Rivals, renamin
         places = [place for place, torch in enumerate(theirs) if rivals.get(torch, -1) == number]
         if number < 0 or len(places) < 2:
             continue
-        told = told_apart(
+        matched = told_apart(
             _paths((theirs[place] for place in places), renaming), _paths(ours[place] for place in places)
         )
-        if told is not None:
-            for place, other in zip(places, told, strict=True):
+        if matched is not None:
+            for place, other in zip(places, matched, strict=True):
                 answer[place] = theirs[places[other]], "name"
     return answer
 

@@ -42,5 +42,5 @@ def proved(sides: Sides, mapping: Mapping, rows: tuple[Row, ...], text: str, rem
 
 def _report(sides: Sides, mapping: Mapping, rtol: float | None) -> CheckReport:
     return check(
-        sides.module, sides.flax_module, sides.given, rename=mapping, weights="torch", rtol=rtol, **sides.options
+        sides.module, sides.flax_module, sides.inputs, rename=mapping, weights="torch", rtol=rtol, **sides.options
     )

@@ -16,7 +16,7 @@ from port.matching.state import State
 def rows_of(
     problem: Problem,
     state: State,
-    given: tuple[Entry, ...],
+    rule_entries: tuple[Entry, ...],
     aside: list[Found],
     undecided: dict[Node, list[Node]],
     other_ways: dict[Node, list[Option]],
@@ -29,7 +29,7 @@ def rows_of(
     Args:
         problem: the nodes.
         state: the decisions.
-        given: entries of the user's rules.
+        rule_entries: entries of the user's rules.
         aside: torch's tensors that need no twin.
         undecided: Flax's node → torch's nodes that it could be.
         other_ways: Flax's node → the ways in which its weights could be moved.
@@ -39,7 +39,7 @@ def rows_of(
             constants.
     """
     idle, idle_flax, constants = alone
-    sure = [Row(entry.sources, entry.targets, "your rule") for entry in given]
+    sure = [Row(entry.sources, entry.targets, "your rule") for entry in rule_entries]
     for found in aside:
         why = _IDLE if idle.issuperset(found.torch) else "a constant"
         sure.append(Row(found.torch, (), "no twin needed", f"{why}, kept aside for the way back"))

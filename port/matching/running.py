@@ -82,7 +82,7 @@ class StateRuns:
             activations, outputs = self._runs(variables)
             apart = self._outputs_apart(outputs)
             agree = apart <= self._limit
-            score = sum(self.given_the_same(flax, made.option, activations) for flax, made in state.decisions.items())
+            score = sum(self.has_same_input(flax, made.option, activations) for flax, made in state.decisions.items())
             self._shown[key] = Shown(activations, agree, apart, score + (len(self.problem.flax) if agree else 0))
         return self._shown[key]
 
@@ -91,7 +91,7 @@ class StateRuns:
         """Whether the limit on runs is reached."""
         return self._runs.count >= MOST_RUNS
 
-    def given_the_same(self, flax: Node, option: Option, activations: Activations) -> bool:
+    def has_same_input(self, flax: Node, option: Option, activations: Activations) -> bool:
         """Whether a Flax node has the same input as its torch twin."""
         return self.same(self.torch.input(option.torch[0]), activations.input(flax[0]))
 

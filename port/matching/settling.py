@@ -33,16 +33,16 @@ def _moved(runs: StateRuns, state: State, activations: Activations, frozen: froz
     held = {decision.option.torch: flax for flax, decision in state.decisions.items()}
     touched: set[Node] = set(frozen)
     for flax in runs.problem.flax:
-        given = activations.input(flax[0])
+        flax_input = activations.input(flax[0])
         own = state.decisions.get(flax)
-        if flax in touched or given is None or (own and runs.given_the_same(flax, own.option, activations)):
+        if flax in touched or flax_input is None or (own and runs.has_same_input(flax, own.option, activations)):
             continue
         if own is not None and own.by == "your rule":
             continue
         twins = [
             torch
             for torch in runs.problem.for_flax(flax)
-            if runs.same(runs.torch.input(torch[0]), given) and held.get(torch) not in touched
+            if runs.same(runs.torch.input(torch[0]), flax_input) and held.get(torch) not in touched
         ]
         fair = [torch for torch in twins if _may_leave(runs, held.get(torch), activations, state)]
         if not fair:
@@ -64,4 +64,4 @@ def _may_leave(runs: StateRuns, holder: Node | None, activations: Activations, s
     if holder is None:
         return True
     made = state.decisions[holder]
-    return made.by != "your rule" and not runs.given_the_same(holder, made.option, activations)
+    return made.by != "your rule" and not runs.has_same_input(holder, made.option, activations)

@@ -37,8 +37,8 @@ class Sides:
         flax: Flax's side.
         flax_module: as the user passed it.
         run: torch's run.
-        given: torch's inputs.
-        flax_given: Flax's inputs.
+        inputs: torch's inputs.
+        flax_inputs: Flax's inputs.
         runs: runs of Flax's side.
         own: the results of Flax's first run, with its own weights.
         layout: the inputs' layout.
@@ -52,8 +52,8 @@ class Sides:
     flax: FlaxSide
     flax_module: Any
     run: Run
-    given: Inputs
-    flax_given: Inputs
+    inputs: Inputs
+    flax_inputs: Inputs
     runs: FlaxRuns
     own: Activations
     layout: InputLayout
@@ -76,12 +76,12 @@ def both_sides(
     """
     module = with_random_weights(unwrapped(torch_module))
     torch = TorchSide(module, "float64")
-    given = inputs_from(inputs, "float64")
-    run = torch.run(given, RandomCotangents(), training=False)
-    layout = layout_between(torch, run, given, channels_last)
+    converted = inputs_from(inputs, "float64")
+    run = torch.run(converted, RandomCotangents(), training=False)
+    layout = layout_between(torch, run, converted, channels_last)
 
     def side(layout: InputLayout) -> tuple[FlaxSide, Inputs, FlaxRuns, Activations]:
-        theirs = for_flax(given, layout) if flax_inputs is None else inputs_from(flax_inputs, "float64")
+        theirs = for_flax(converted, layout) if flax_inputs is None else inputs_from(flax_inputs, "float64")
         flax = flax_side(flax_module, "float64", theirs, flax_keywords)
         runs = FlaxRuns(flax, theirs)
         return flax, theirs, runs, runs(flax.variables)[0]
@@ -93,7 +93,7 @@ def both_sides(
         if channels_last is not None or flax_inputs is not None or not layout.moved:
             raise
         channels_last = False
-        layout = layout_between(torch, run, given, False)
+        layout = layout_between(torch, run, converted, False)
         try:
             flax, theirs, runs, own = side(layout)
         except UsageError:
@@ -101,9 +101,9 @@ def both_sides(
     options: dict[str, Any] = {"flax_keywords": flax_keywords, "channels_last": channels_last}
     if flax_inputs is not None:
         options["flax_inputs"] = flax_inputs
-    narrowed = torch.narrowed(given) or torch.widened(given) or flax.narrowed(theirs) or flax.widened(theirs)
+    narrowed = torch.narrowed(converted) or torch.widened(converted) or flax.narrowed(theirs) or flax.widened(theirs)
     narrowed = narrowed or _has_tables(module, torch)
-    return Sides(module, torch, flax, flax_module, run, given, theirs, runs, own, layout, narrowed, options)
+    return Sides(module, torch, flax, flax_module, run, converted, theirs, runs, own, layout, narrowed, options)
 
 
 def _has_tables(module: Any, torch: TorchSide) -> bool:

@@ -167,20 +167,20 @@ def _reshape(value: Any, shapes: Shapes | None) -> Reshape:
 
 
 def _split(value: Any, shapes: Shapes | None) -> Split:
-    given = value if isinstance(value, dict) else {"parts": value}
-    axis = _number(given.get("axis", 0))
-    if "sizes" in given:
-        return Split(axis, _numbers(given["sizes"]))
-    parts, size = _number(given["parts"]), _known(shapes)[0][axis]
+    table = value if isinstance(value, dict) else {"parts": value}
+    axis = _number(table.get("axis", 0))
+    if "sizes" in table:
+        return Split(axis, _numbers(table["sizes"]))
+    parts, size = _number(table["parts"]), _known(shapes)[0][axis]
     if parts < 1 or size % parts:
         raise ValueError(f"{size} elements along axis {axis} cannot be split into {parts} equal parts")
     return Split(axis, (size // parts,) * parts)
 
 
-def _padding(name: str, given: Spec, shapes: Shapes | None) -> Pad | Unpad:
-    axis, after = _number(given.get("axis", 0)), _number(given["to"])
-    before = _known(shapes)[0][axis] if "from" not in given else _number(given["from"])
-    return (Pad if name == "pad" else Unpad)(axis, before, after, _real(given.get("value", 0.0), "the padding's value"))
+def _padding(name: str, table: Spec, shapes: Shapes | None) -> Pad | Unpad:
+    axis, after = _number(table.get("axis", 0)), _number(table["to"])
+    before = _known(shapes)[0][axis] if "from" not in table else _number(table["from"])
+    return (Pad if name == "pad" else Unpad)(axis, before, after, _real(table.get("value", 0.0), "the padding's value"))
 
 
 def _of_scales(move: Widen | Narrow) -> Spec:
@@ -189,29 +189,29 @@ def _of_scales(move: Widen | Narrow) -> Spec:
     return said | {"scaled": move.scaled} | ({} if move.factor == 1.0 else {"factor": move.factor})
 
 
-def _by_scales(name: str, given: Any, shapes: Shapes | None) -> Widen | Narrow:
-    if not isinstance(given, dict):
+def _by_scales(name: str, table: Any, shapes: Shapes | None) -> Widen | Narrow:
+    if not isinstance(table, dict):
         raise ValueError('it needs both dtypes, as in {from = "float8_e4m3fn", to = "bfloat16"}')
-    if unknown := sorted(set(given) - {"from", "to", "blocks", "scales", "scaled", "factor"}):
+    if unknown := sorted(set(table) - {"from", "to", "blocks", "scales", "scaled", "factor"}):
         raise ValueError(f"unknown key {', '.join(unknown)}")
-    ends = (given["to"], given["from"]) if name == "widen" else (given["from"], given["to"])
-    scaled = given.get("scaled", "float32")
+    ends = (table["to"], table["from"]) if name == "widen" else (table["from"], table["to"])
+    scaled = table.get("scaled", "float32")
     if not all(isinstance(each, str) for each in (*ends, scaled)):
         raise ValueError("dtypes are names")
-    scales = _numbers(given["scales"]) if "scales" in given or name == "narrow" else _known(shapes)[1]
-    said = _numbers(given["blocks"]) if "blocks" in given else None
+    scales = _numbers(table["scales"]) if "scales" in table or name == "narrow" else _known(shapes)[1]
+    said = _numbers(table["blocks"]) if "blocks" in table else None
     blocks = said if said is not None and (shapes is None or 0 in said) else blocks_of(_known(shapes)[0], scales, said)
-    made = Widen(*ends, blocks, scales, scaled, _real(given.get("factor", 1.0), "the factor"))
+    made = Widen(*ends, blocks, scales, scaled, _real(table.get("factor", 1.0), "the factor"))
     return made if name == "widen" else made.inverse()
 
 
 def _each(value: Any, shapes: Shapes | None) -> EachBranch:
     branches = []
-    for given in value:
-        takes, part = _number(given["takes"]), None
+    for branch in value:
+        takes, part = _number(branch["takes"]), None
         if shapes is not None:
             part, shapes = shapes[:takes], shapes[takes:]
-        branches.append(Branch(takes, moves_from(given["moves"], part), _number(given["gives"])))
+        branches.append(Branch(takes, moves_from(branch["moves"], part), _number(branch["gives"])))
     return EachBranch(tuple(branches))
 
 

@@ -46,9 +46,9 @@ class Equation:
     outputs: list[Any]
     params: dict[str, Any]
 
-    def of(self, given: Sequence[Any], **params: Any) -> list[Any]:
+    def of(self, operands: Sequence[Any], **params: Any) -> list[Any]:
         """Evaluate the equation on other inputs, with some parameters replaced."""
-        results = self.primitive.bind(*given, **{**self.params, **params})
+        results = self.primitive.bind(*operands, **{**self.params, **params})
         return list(results) if self.primitive.multiple_results else [results]
 
 
@@ -60,14 +60,14 @@ class Traced:
         length: number of tokens.
         ids: the variable of the token ids.
         equations: in order.
-        given: the variable of the model's first output.
+        output: the variable of the model's first output.
         constants: variable → its value, such as a weight.
     """
 
     length: int
     ids: Any
     equations: list[Equation]
-    given: Any
+    output: Any
     constants: dict[Any, Any]
 
     def constant(self, atom: Any) -> Any:
@@ -78,11 +78,11 @@ class Traced:
             return self.constants[atom]
         for equation in self.equations:
             if atom in equation.outputs:
-                given = [self.constant(one) for one in equation.inputs]
-                if any(one is None or isinstance(one, jax.core.Tracer) for one in given):
+                values = [self.constant(one) for one in equation.inputs]
+                if any(one is None or isinstance(one, jax.core.Tracer) for one in values):
                     return None
                 with jax.ensure_compile_time_eval():
-                    return equation.of(given)[equation.outputs.index(atom)]
+                    return equation.of(values)[equation.outputs.index(atom)]
         return None
 
 
@@ -109,8 +109,8 @@ def traced(model: nnx.Module, batch: int, length: int) -> Traced:
     equations: list[Equation] = []
     constants: dict[Any, Any] = {}
     ids = closed.jaxpr.invars[0]
-    [given] = _inlined(closed, [ids], equations, constants)
-    return Traced(length, ids, equations, given, constants)
+    [output] = _inlined(closed, [ids], equations, constants)
+    return Traced(length, ids, equations, output, constants)
 
 
 def _inlined(closed: ClosedJaxpr, inputs: Sequence[Any], equations: list[Equation], constants: dict[Any, Any]) -> Any:
@@ -124,11 +124,11 @@ def _inlined(closed: ClosedJaxpr, inputs: Sequence[Any], equations: list[Equatio
         return atom if isinstance(atom, Literal) else known[atom]
 
     for equation in closed.jaxpr.eqns:
-        given = [of(atom) for atom in equation.invars]
+        operands = [of(atom) for atom in equation.invars]
         if (inner := called_jaxpr(equation)) is not None:
-            results = _inlined(inner, given, equations, constants)
+            results = _inlined(inner, operands, equations, constants)
         else:
             results = [Variable(variable.aval) for variable in equation.outvars]
-            equations.append(Equation(equation.primitive, given, results, dict(equation.params)))
+            equations.append(Equation(equation.primitive, operands, results, dict(equation.params)))
         known.update(zip(equation.outvars, results, strict=True))
     return [of(atom) for atom in closed.jaxpr.outvars]

@@ -112,8 +112,8 @@ def generate(
         room: how many tokens the caches have room for; by default the next power of two.
 
     Returns:
-        (batch, tokens + steps). −1 stands in place of a token where the logits are NaN, as they are after the last
-        position that the model has an embedding for.
+        (batch, tokens + steps). A token is −1 where the logits are NaN, as they are after the last position that the
+        model has an embedding for.
 
     Raises:
         UsageError: the model has no caches, the prompts or the mask are not as above, there are more tokens than

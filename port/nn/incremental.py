@@ -87,22 +87,22 @@ class _Reading:
         for number, equation in enumerate(self.traced.equations):
             results = self._results(number, equation, [of(atom) for atom in equation.inputs])
             values.update(zip(equation.outputs, results, strict=True))
-        given = of(self.traced.given)
-        if not isinstance(given, Rows) or given.array.ndim != 3:
+        logits = of(self.traced.output)
+        if not isinstance(logits, Rows) or logits.array.ndim != 3:
             raise UsageError("the model must return logits (batch, tokens, vocabulary) that depend on its tokens")
-        return given.array
+        return logits.array
 
-    def _results(self, number: int, equation: Equation, given: list[Any]) -> Sequence[Any]:
-        name, rows = equation.primitive.name, [one for one in given if isinstance(one, Rows)]
+    def _results(self, number: int, equation: Equation, operands: list[Any]) -> Sequence[Any]:
+        name, rows = equation.primitive.name, [one for one in operands if isinstance(one, Rows)]
         if not rows:
-            return equation.of(given)
+            return equation.of(operands)
         if all(one.tokens is None for one in rows):
-            return [Rows(one, None) for one in equation.of(list(map(array_of, given)))]
+            return [Rows(one, None) for one in equation.of(list(map(array_of, operands)))]
         if name == "dot_general":
-            return [self._product(number, equation, *given)]
+            return [self._product(number, equation, *operands)]
         if name not in MOVES:
             raise refused(equation)
-        made = MOVES[name](self, equation, *given)
+        made = MOVES[name](self, equation, *operands)
         return made if isinstance(made, list) else [made]
 
     def _product(self, number: int, equation: Equation, left: Any, right: Any) -> Rows:

@@ -136,11 +136,11 @@ def _called_whole(rules: Mapping[str, tuple[str, ...]], layer: Any, *arguments: 
             own, variable = variable, variable.replace(whole)
             placed.append((own, variable, whole))
         made.append((path, variable))
-    given = nnx.merge(graph, nnx.from_flat_state(made))(*arguments, **options)
+    outputs = nnx.merge(graph, nnx.from_flat_state(made))(*arguments, **options)
     for own, variable, whole in placed:
         if variable.get_value() is not whole:  # changed by the call, as when a table's rows are renormalised
             own.set_value(variable.get_value())
-    return given
+    return outputs
 
 
 @contextmanager
@@ -168,13 +168,13 @@ def names_of(variable: Any) -> tuple[str | None, ...]:
 
 
 def chosen_rules(
-    own: Rules, given: Rules | None, mesh: Mesh, parameters: Mapping[str, Sequence[str]] = MappingProxyType({})
+    own: Rules, overrides: Rules | None, mesh: Mesh, parameters: Mapping[str, Sequence[str]] = MappingProxyType({})
 ) -> dict[str, tuple[str, ...]]:
     """Resolve the rules for a mesh: logical name → the axes of the mesh that it is sharded along.
 
     Args:
         own: the model's rules; they may name axes that the mesh lacks.
-        given: the user's rules, which override these.
+        overrides: the user's rules, which override these.
         mesh: the devices.
         parameters: logical name → the paths of the parameters with such an axis, for messages.
 
@@ -182,13 +182,13 @@ def chosen_rules(
         UnknownChoice: a rule for a logical name that the model lacks, or with an axis that the mesh lacks.
         UsageError: an axis of the mesh that no rule names; a rule that divides within a head.
     """
-    for name, axes in (given or {}).items():
+    for name, axes in (overrides or {}).items():
         if name not in own:
             raise UnknownChoice("logical axis", name, own)
         for axis in _tuple(axes):
             if axis not in mesh.shape and axis not in _tuple(own[name]):
                 raise UnknownChoice(f"axis of the mesh for {name}", axis, mesh.shape)
-    rules = {name: _tuple(axes) for name, axes in {**own, **(given or {})}.items()}
+    rules = {name: _tuple(axes) for name, axes in {**own, **(overrides or {})}.items()}
     known = dict.fromkeys(axis for axes in rules.values() for axis in axes)
     if idle := [axis for axis in mesh.shape if axis not in known]:
         raise UsageError(
@@ -196,7 +196,7 @@ def chosen_rules(
             f"{', '.join(known) or 'no axis'}. Name the mesh's axes so, or give a rule: "
             f"rules={{{next(iter(own), 'embed')!r}: {idle[0]!r}}}"
         )
-    whole = heads_left_whole(own, given, mesh)
+    whole = heads_left_whole(own, overrides, mesh)
     for name, axes in own.items():
         heads = ByHead(rules[name], axes.heads) if isinstance(axes, ByHead) else None
         if heads is not None and name not in whole and not heads.divides(mesh):
@@ -212,7 +212,7 @@ def chosen_rules(
 
 
 def heads_left_whole(
-    own: Rules, given: Rules | None, mesh: Mesh, parameters: Mapping[str, Sequence[str]] = MappingProxyType({})
+    own: Rules, overrides: Rules | None, mesh: Mesh, parameters: Mapping[str, Sequence[str]] = MappingProxyType({})
 ) -> dict[str, str]:
     """Logical axes of heads that every device holds whole, as the mesh does not divide their number → a sentence.
 
@@ -222,7 +222,7 @@ def heads_left_whole(
         name: f"{name} stays whole on every device{_listed(parameters.get(name, ()))}: {_devices_along(axes, mesh)} do "
         f"not divide {axes.heads} heads. rules={{{name!r}: None}} asks for this, without a warning"
         for name, axes in own.items()
-        if isinstance(axes, ByHead) and axes.or_whole and name not in (given or {}) and not axes.divides(mesh)
+        if isinstance(axes, ByHead) and axes.or_whole and name not in (overrides or {}) and not axes.divides(mesh)
     }
 
 

@@ -22,7 +22,7 @@ from port.nn.unknown_start import filled_later
 Model = TypeVar("Model", bound=nnx.Module)
 Part = Callable[[Any], np.ndarray]
 """Reads the part of an array that slices select."""
-_TOLD = 5
+_LISTED = 5
 """The most variables that a message lists."""
 
 
@@ -71,8 +71,8 @@ def on_mesh(
         if tuple(found[path][0]) != tuple(variables[path][1].shape)
     ]
     if wrong:
-        more = f"; and {len(wrong) - _TOLD} more" if len(wrong) > _TOLD else ""
-        raise WeightsMismatch(f"the weights belong to another model: {'; '.join(wrong[:_TOLD])}{more}")
+        more = f"; and {len(wrong) - _LISTED} more" if len(wrong) > _LISTED else ""
+        raise WeightsMismatch(f"the weights belong to another model: {'; '.join(wrong[:_LISTED])}{more}")
     arrays = {path: _placed(found[path], variables[path][1], shardings[path]) for path in own}
     rest = [path for path in variables if path not in arrays]
     if rest:
@@ -111,7 +111,7 @@ def load_on_mesh(
             variables = {name: one for name, one in variables.items() if name in names or not isinstance(one, Buffer)}
         if lost := [name for name in variables if name not in names]:
             raise WeightsMismatch(
-                f"{path} does not hold the weights of this model: it lacks the variables {', '.join(lost[:_TOLD])}"
+                f"{path} does not hold the weights of this model: it lacks the variables {', '.join(lost[:_LISTED])}"
             )
         slices = {name: file.get_slice(names[name]) for name in variables}
         parts = {name: (tuple(part.get_shape()), _reader(part)) for name, part in slices.items()}
@@ -127,8 +127,8 @@ def _reader(part: Any) -> Part:
     return lambda index: part[index] if index else part[...]
 
 
-def _placed(given: tuple[tuple[int, ...], Part], variable: Any, sharding: Any) -> jax.Array:
-    shape, part = given
+def _placed(shape_and_part: tuple[tuple[int, ...], Part], variable: Any, sharding: Any) -> jax.Array:
+    shape, part = shape_and_part
 
     def read(index: Any) -> np.ndarray:
         array = np.asarray(part(index))

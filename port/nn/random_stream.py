@@ -19,13 +19,13 @@ def own_stream(rngs: nnx.Rngs | nnx.RngStream | None, collection: str) -> Any:
     return (rngs[collection] if isinstance(rngs, nnx.Rngs) else rngs).fork()
 
 
-def draw_key(given: Stream, own: nnx.RngStream | None, collection: str, layer: str) -> jax.Array:
+def draw_key(passed: Stream, own: nnx.RngStream | None, collection: str, layer: str) -> jax.Array:
     """Return the key for one draw: from the ``rngs`` of the call, which may be a key, or else from the layer's stream.
 
     Raises:
         UsageError: there is neither.
     """
-    source = own if given is None else given
+    source = own if passed is None else passed
     if source is None:
         raise UsageError(f"{layer} draws random numbers and has no rngs: pass them to the constructor, or at the call")
     if isinstance(source, jax.Array):

@@ -34,30 +34,30 @@ def saved_arguments(path: str | Path, made: type, options: dict[str, Any], /, **
     with safe_open(path, "numpy") as file:
         text = (file.metadata() or {}).get(ARGUMENTS, "{}")
     try:
-        told = json.loads(text)
+        saved = json.loads(text)
     except ValueError as error:
         raise BrokenWeights(f"{path}: the constructor's arguments in its metadata are not JSON: {error}") from error
-    if not isinstance(told, dict):
+    if not isinstance(saved, dict):
         raise BrokenWeights(f"{path}: the constructor's arguments in its metadata are not a JSON object")
     # The signature of an nnx class accepts anything: ask its __init__.
     parameters = dict(inspect.signature(made.__init__).parameters)  # type: ignore[misc]
     del parameters["self"]
     if not any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
-        _check_known(path, told, parameters, "the constructor")
+        _check_known(path, saved, parameters, "the constructor")
     known = {name: each.default for name, each in parameters.items()} | own
-    return own | {name: _like(path, known.get(name), value) for name, value in told.items()} | options
+    return own | {name: _like(path, known.get(name), value) for name, value in saved.items()} | options
 
 
-def _like(path: str | Path, own: Any, told: Any) -> Any:
+def _like(path: str | Path, own: Any, saved: Any) -> Any:
     """Convert a file's argument to the type of the source's own: a configuration, a tuple."""
-    if is_dataclass(own) and not isinstance(own, type) and isinstance(told, dict):
-        _check_known(path, told, [each.name for each in fields(own)], type(own).__name__)
-        return replace(own, **{name: _like(path, getattr(own, name), value) for name, value in told.items()})
-    return tuple(told) if isinstance(own, tuple) and isinstance(told, list) else told
+    if is_dataclass(own) and not isinstance(own, type) and isinstance(saved, dict):
+        _check_known(path, saved, [each.name for each in fields(own)], type(own).__name__)
+        return replace(own, **{name: _like(path, getattr(own, name), value) for name, value in saved.items()})
+    return tuple(saved) if isinstance(own, tuple) and isinstance(saved, list) else saved
 
 
-def _check_known(path: str | Path, told: Iterable[str], known: Iterable[str], what: str) -> None:
-    if unknown := sorted({*told} - {*known}):
+def _check_known(path: str | Path, names: Iterable[str], known: Iterable[str], what: str) -> None:
+    if unknown := sorted({*names} - {*known}):
         takes = ", ".join(name for name in known if name not in _COMMON)
         raise WeightsMismatch(
             f"{path} holds the weights of a model with {', '.join(unknown)}, which {what} of this source does not "

@@ -11,7 +11,7 @@ from port.errors import WeightsMismatch
 from port.nn.buffer import Buffer
 from port.nn.per_layer import PerLayer
 
-_TOLD = 5
+_LISTED = 5
 """The most variables that a message lists."""
 
 
@@ -43,9 +43,9 @@ def load_weights(model: nnx.Module, path: str | Path) -> None:
         elif arrays[name].shape != variable.shape:
             wrong.append(f"{name} has shape {arrays[name].shape} in it, but {variable.shape} in the model")
     if wrong:
-        more = f"; and {len(wrong) - _TOLD} more" if len(wrong) > _TOLD else ""
+        more = f"; and {len(wrong) - _LISTED} more" if len(wrong) > _LISTED else ""
         raise WeightsMismatch(
-            f"{path} does not hold the weights of this {type(model).__name__}: {'; '.join(wrong[:_TOLD])}{more}"
+            f"{path} does not hold the weights of this {type(model).__name__}: {'; '.join(wrong[:_LISTED])}{more}"
         )
     filled = [(place, jnp.asarray(arrays[name], variable.dtype)) for name, (place, variable) in variables.items()]
     nnx.update(model, nnx.from_flat_state(filled))

@@ -61,8 +61,8 @@ def rows_dropped(dropout: nnx.Dropout, x: jax.Array, key: jax.Array, masks: Drop
         UsageError: as `SharedDropout`.
     """
     if masks.rows is None or masks.batch_size is None:
-        given, missing = ("rows", "batch_size") if masks.batch_size is None else ("batch_size", "rows")
-        raise UsageError(f"expected rows and batch_size together, but got {given} alone; give {missing} too")
+        passed, missing = ("rows", "batch_size") if masks.batch_size is None else ("batch_size", "rows")
+        raise UsageError(f"expected rows and batch_size together, but got {passed} alone; give {missing} too")
     if masks.rows.ndim != 1 or x.shape[:1] != masks.rows.shape:
         raise UsageError(
             f"expected an input with one sample a row, but got shape {x.shape} and rows of shape "

@@ -19,7 +19,7 @@ Layer = TypeVar("Layer", bound=nnx.Module)
 Path = tuple[Any, ...]
 LAYERS = "layers"
 """The logical name of the layer axis."""
-_TOLD = 4
+_LISTED = 4
 """The most layers whose values a message lists."""
 
 
@@ -38,12 +38,12 @@ def stacked(layers: Iterable[Layer] | nnx.Sequential) -> Layer:
         UsageError: no layers, layers that share a variable, or that differ in more than numbers; the message says
             where.
     """
-    given = _list_of(layers)
-    if not given:
+    layer_list = _list_of(layers)
+    if not layer_list:
         raise UsageError("a stack needs at least one layer, got none")
-    parts = [dict(_parts(layer)) for layer in given]
+    parts = [dict(_parts(layer)) for layer in layer_list]
     numbers = _numbers(parts)
-    states = [dict(nnx.to_flat_state(nnx.split(layer)[1])) for layer in given]
+    states = [dict(nnx.to_flat_state(nnx.split(layer)[1])) for layer in layer_list]
     streams = _own_streams(parts)
     made = {}
     for path, variable in states[0].items():
@@ -54,12 +54,12 @@ def stacked(layers: Iterable[Layer] | nnx.Sequential) -> Layer:
         values = [array.get_value() if isinstance(array, nnx.Variable) else array for array in arrays]
         array = jnp.stack(values)
         made[path] = _with_layers(variable, array) if isinstance(variable, nnx.Variable) else array
-    stack = nnx.merge(nnx.graphdef(given[0]), nnx.from_flat_state(list(made.items())))
+    stack = nnx.merge(nnx.graphdef(layer_list[0]), nnx.from_flat_state(list(made.items())))
     for place, values in numbers.items():
         holder = _at(stack, place[:-1])
         if isinstance(holder, nnx.Dropout | Dropping) and {0, 1} & {*values}:
             raise _differ(f"{_said(place)} is {_listed(map(repr, values))}, and a dropout of rate 0 or 1 draws nothing")
-        own: PerLayer[Any] = PerLayer(jnp.asarray(values, _dtype(values, given[0])), numbers=tuple(values))
+        own: PerLayer[Any] = PerLayer(jnp.asarray(values, _dtype(values, layer_list[0])), numbers=tuple(values))
         setattr(holder, place[-1], nnx.data(own))
         if isinstance(holder, nnx.Dropout):
             _set(stack, place[:-1], _layer_dropout(holder))
@@ -85,9 +85,9 @@ def partly_stacked(
     Raises:
         UsageError: no layers in the run, or layers that cannot be stacked.
     """
-    given = _list_of(layers)
-    end = len(given) - after
-    return nnx.List([*given[:before], stacked(given[before:end]), *given[max(end, before) :]])
+    layer_list = _list_of(layers)
+    end = len(layer_list) - after
+    return nnx.List([*layer_list[:before], stacked(layer_list[before:end]), *layer_list[max(end, before) :]])
 
 
 def _list_of(layers: Iterable[Any] | nnx.Sequential) -> list[Any]:
@@ -238,8 +238,8 @@ def _said(path: Path) -> str:
 
 
 def _listed(values: Iterable[str]) -> str:
-    told = list(values)
-    return ", ".join(told[:_TOLD]) + (", …" if len(told) > _TOLD else "")
+    shown = list(values)
+    return ", ".join(shown[:_LISTED]) + (", …" if len(shown) > _LISTED else "")
 
 
 def _differ(what: str) -> UsageError:

@@ -85,14 +85,16 @@ def reshaped(before: tuple[int, ...], after: tuple[int, ...], axis: int) -> int 
     return None
 
 
-def elementwise(read: Read, equation: Equation, *given: Any) -> Rows:
+def elementwise(read: Read, equation: Equation, *operands: Any) -> Rows:
     """Apply an elementwise primitive."""
-    rows = [one for one in given if isinstance(one, Rows)]
+    rows = [one for one in operands if isinstance(one, Rows)]
     tokens, others = ({getattr(one, name) for one in rows} - {None} for name in ("tokens", "others"))
     if len(tokens) > 1 or len(others) > 1 or tokens & others:
         raise refused(equation, "with transposed operands")
     axis, seen = next(iter(tokens), None), next(iter(others), None)
-    arrays = [one if axis is None or jnp.ndim(one) == 0 else rows_of(read, one, axis) for one in map(array_of, given)]
+    arrays = [
+        one if axis is None or jnp.ndim(one) == 0 else rows_of(read, one, axis) for one in map(array_of, operands)
+    ]
     return Rows(equation.of(arrays)[0], axis, seen)
 
 
@@ -180,12 +182,12 @@ def _along(read: Read, equation: Equation, rows: Rows) -> list[Rows]:
     return [Rows(one, rows.tokens, rows.others) for one in equation.of([rows.array])]
 
 
-def _concatenate(read: Read, equation: Equation, *given: Any) -> Rows:
-    first = next(one for one in given if isinstance(one, Rows))
+def _concatenate(read: Read, equation: Equation, *operands: Any) -> Rows:
+    first = next(one for one in operands if isinstance(one, Rows))
     if equation.params["dimension"] in (first.tokens, first.others) or first.tokens is None:
         raise refused(equation)
     arrays = []
-    for one in given:
+    for one in operands:
         if isinstance(one, Rows) and (one.tokens, one.others) != (first.tokens, first.others):
             raise refused(equation, "with transposed operands")
         arrays.append(one.array if isinstance(one, Rows) else rows_of(read, one, first.tokens))

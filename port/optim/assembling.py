@@ -68,9 +68,9 @@ class Around:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            given = getattr(self, field.name)
-            if given is not None or field.default is not None:
-                object.__setattr__(self, field.name, _CHECKS[field.name](field.name, given))
+            value = getattr(self, field.name)
+            if value is not None or field.default is not None:
+                object.__setattr__(self, field.name, _CHECKS[field.name](field.name, value))
 
 
 @dataclass(frozen=True)
@@ -177,17 +177,17 @@ def _stepped(
     place = scheduled.count if isinstance(scheduler, ByHand) else _place(scheduler, scheduled.count, around)
     if momentum is None and not pair.own_count:
         return pair.chain({**options, "lr": rate}), place, None
-    given: dict[str, Any] = {"learning_rate": rate}
+    hyperparameters: dict[str, Any] = {"learning_rate": rate}
     options["lr"] = Reference("learning_rate")
     if momentum is not None:
         if pair.schedules_momentum is None:
             raise UsageError(f"{pair.torch} has no momentum for the scheduler to cycle; pass cycle_momentum=False")
         if pair.schedules_momentum == "betas":
-            given["b1"], options["betas"] = momentum, (Reference("b1"), options["betas"][1])
+            hyperparameters["b1"], options["betas"] = momentum, (Reference("b1"), options["betas"][1])
         else:
-            given["momentum"], options["momentum"] = momentum, Reference("momentum")
-    injected = Expression("optax.inject_hyperparams", (Function(tuple(given), pair.chain(options)),))
-    return Expression(injected, (), given), place, None
+            hyperparameters["momentum"], options["momentum"] = momentum, Reference("momentum")
+    injected = Expression("optax.inject_hyperparams", (Function(tuple(hyperparameters), pair.chain(options)),))
+    return Expression(injected, (), hyperparameters), place, None
 
 
 def _on_plateau(
@@ -197,8 +197,8 @@ def _on_plateau(
     inner = Function(("learning_rate",), group.pair.chain({**group.options, "lr": Reference("learning_rate")}))
     if not isinstance(scheduler, WithPlateau):
         plateau = plateau_of(scheduler, group.index)
-        given = (inner, plateau.learning_rate)
-        return Expression("port.transforms.reduce_on_torch_plateau", given, plateau.options), None, plateau
+        inner_and_rate = (inner, plateau.learning_rate)
+        return Expression("port.transforms.reduce_on_torch_plateau", inner_and_rate, plateau.options), None, plateau
     plateau, factor = plateau_of(scheduler.plateau, group.index), factor_of(scheduler.scheduler, group.index)
     arguments = (inner, plateau.learning_rate, _per_epoch(factor.learning_rate, around.steps_per_epoch))
     order = {"plateau_first": True} if scheduler.plateau_first else {}

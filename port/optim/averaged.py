@@ -86,20 +86,20 @@ def load_averaged_model(averaged_model: AveragedModel, state: TorchAverageState,
     if count.shape or count.dtype.kind not in "iu":
         raise WeightsMismatch(f"n_averaged must be one whole number, got {count.dtype} of shape {count.shape}")
     carried = _carried(averaged, state.average, mapping).inverse()
-    with opened(averaged.module) as held, opened(carried(_leaves(state.average))) as given:
-        staying = held.renamed({name: name for name in held if name not in given})
-        fill(unwrapped(averaged.module), given.beside(staying))
+    with opened(averaged.module) as held, opened(carried(_leaves(state.average))) as converted:
+        staying = held.renamed({name: name for name in held if name not in converted})
+        fill(unwrapped(averaged.module), converted.beside(staying))
     averaged.n_averaged.fill_(int(count))
 
 
-def _averaged_model(given: Any) -> AveragedModel:
+def _averaged_model(model: Any) -> AveragedModel:
     """Unwrap the AveragedModel from DistributedDataParallel or torch.compile."""
     from torch.optim.swa_utils import AveragedModel
 
-    averaged = unwrapped(given)
+    averaged = unwrapped(model)
     if not isinstance(averaged, AveragedModel):
         raise UsageError(
-            f"expected a torch.optim.swa_utils.AveragedModel, got {described(given)}; pass the AveragedModel itself, "
+            f"expected a torch.optim.swa_utils.AveragedModel, got {described(model)}; pass the AveragedModel itself, "
             "not the model in it; port.to_flax converts the weights alone"
         )
     return averaged

@@ -90,12 +90,12 @@ class ByHand:
     def _check_group_count(self, group: int, count: int) -> None:
         """Check that a rate set by hand is that of the last step, or already of the next."""
         present = float(self.optimizer.param_groups[group]["lr"])
-        told = [self._rate(step) for step in (count - 1, count) if step >= 0]
-        if count and not any(math.isclose(present, rate, rel_tol=1e-6) for rate in told):
+        rates = [self._rate(step) for step in (count - 1, count) if step >= 0]
+        if count and not any(math.isclose(present, rate, rel_tol=1e-6) for rate in rates):
             name = getattr(self.function, "__name__", "the schedule")
             raise UsageError(
-                f"group {group} has the rate {present:.9g} after {count} updates; {name} returns {told[0]:.9g} at "
-                f"step {count - 1} and {told[-1]:.9g} at step {count}: pass the function by which the loop sets every "
+                f"group {group} has the rate {present:.9g} after {count} updates; {name} returns {rates[0]:.9g} at "
+                f"step {count - 1} and {rates[-1]:.9g} at step {count}: pass the function by which the loop sets every "
                 "group's rate, and step= if it counts differently from the optimizer"
             )
 

@@ -65,6 +65,6 @@ def _carried(arrays: dict[str, np.ndarray], assembly: Assembly, mapping: Mapping
     carried: dict[str, np.ndarray] = {}
     for entry in parameter_entries(mapping):
         if all(source in arrays for source in entry.sources):
-            given = tuple(arrays[source] for source in entry.sources)
-            carried |= zip(entry.targets, entry(given), strict=True)
+            moments = tuple(arrays[source] for source in entry.sources)
+            carried |= zip(entry.targets, entry(moments), strict=True)
     return carried

@@ -172,16 +172,16 @@ def several(optimizer: Optimizers) -> list[torch.optim.Optimizer]:
     """
     from torch.optim import Optimizer
 
-    given: list[Any] = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
-    if not given:
+    optimizers: list[Any] = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
+    if not optimizers:
         raise UsageError("expected a torch optimizer or several, got an empty list")
-    for one in given:
+    for one in optimizers:
         if not isinstance(one, Optimizer):
             raise UsageError(
                 f"expected a torch optimizer, got {described(one)}; one is torch.optim.AdamW(model.parameters()), and "
                 "its load_state_dict loads what a state dict holds"
             )
-    return given
+    return optimizers
 
 
 def rates_of(
@@ -201,10 +201,10 @@ def schedulers_of(optimizer: Optimizers, scheduler: Schedulers) -> list[Schedule
     Raises:
         UsageError: not a scheduler, or one of another optimizer; several that cannot be combined.
     """
-    given: list[Any] = list(scheduler) if isinstance(scheduler, list | tuple) else [scheduler]
+    schedulers: list[Any] = list(scheduler) if isinstance(scheduler, list | tuple) else [scheduler]
     optimizers = several(optimizer)
     found: list[list[Scheduler]] = [[] for _ in optimizers]
-    for one in given:
+    for one in schedulers:
         if one is None:
             continue
         if not hasattr(one, "optimizer"):

@@ -37,10 +37,10 @@ def in_torch_layout(optimizer: optax.GradientTransformation, mapping: Mapping) -
         return inner.init(torch_named(params, mapping))
 
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
-        given = None if params is None else torch_named(params, mapping)
+        named_params = None if params is None else torch_named(params, mapping)
         if "value_and_grad_fn" in extra:
             extra["value_and_grad_fn"] = _with_torchs_names(extra["value_and_grad_fn"], updates, mapping)
-        changed, state = inner.update(torch_named(updates, mapping), state, given, **extra)
+        changed, state = inner.update(torch_named(updates, mapping), state, named_params, **extra)
         return flax_like(changed, updates, mapping), state
 
     return optax.GradientTransformationExtraArgs(init, update)

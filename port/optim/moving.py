@@ -60,7 +60,7 @@ class MovedOptimizer:
         path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint
         self.path, self.optimizer, self.step = path, saved.optimizer, saved.step
         self.places, self.remarks, self.source = [saved.place], _ignored_schedulers(saved), ""
-        self.given: dict[str, Any] = {}
+        self.keywords: dict[str, Any] = {}
         if scheduler is not None:
             found = read_scheduler(path, saved.content, scheduler, saved.optimizer, key=scheduler_key)
             self.places.append(found.place)
@@ -69,21 +69,21 @@ class MovedOptimizer:
                 self.remarks = _assumed_steps(path, found.scheduler, saved.step, steps_per_epoch)
                 step = _counted(found.scheduler, saved.step, steps_per_epoch)
             self.step = saved.step or step or 0
-            self.given = {"scheduler": found.scheduler, "steps_per_epoch": steps_per_epoch, "step": step}
+            self.keywords = {"scheduler": found.scheduler, "steps_per_epoch": steps_per_epoch, "step": step}
         elif schedule is not None:
             self.remarks = []
             self.step = saved.step or step or 0
-            self.given = {"schedule": schedule, "step": step}
+            self.keywords = {"schedule": schedule, "step": step}
         if steps is not None:
-            self.given["steps"] = steps
+            self.keywords["steps"] = steps
         self.remarks = [*_of_the_pair(saved), *_not_stepped(saved), *self.remarks]
 
     def __call__(self, mapping: Mapping) -> list[Tensor]:
         with jax.enable_x64(True):  # float64 moments stay float64
             params = self._parameters(mapping)
             try:
-                _, state = to_optax(self.optimizer, params=params, mapping=mapping, **self.given)
-                self.source = optax_source(self.optimizer, params=params, mapping=mapping, **self.given)
+                _, state = to_optax(self.optimizer, params=params, mapping=mapping, **self.keywords)
+                self.source = optax_source(self.optimizer, params=params, mapping=mapping, **self.keywords)
             except UsageError as error:
                 raise UsageError(f"{self.path}: {error}") from error
             except WeightsMismatch as error:

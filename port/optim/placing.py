@@ -70,12 +70,12 @@ def placement_of(
     """
     schedule, plateau = _apart(scheduler)
     places = {part.place for parts in groups.values() for part in parts if part.place is not None}
-    stands = {index: [part.rates for part in parts if part.rates] for index, parts in groups.items()}
-    known = [stand for own in stands.values() for stand in own]
+    plateau_states = {index: [part.rates for part in parts if part.rates] for index, parts in groups.items()}
+    known = [state for own in plateau_states.values() for state in own]
     if known and plateau is None:
         raise UsageError(
             "the state has the current rate of a ReduceLROnPlateau, "
-            f"{', '.join(f'{rate:g}' for rate in sorted({stand['learning_rate'] for stand in known}))}: pass torch's "
+            f"{', '.join(f'{rate:g}' for rate in sorted({state['learning_rate'] for state in known}))}: pass torch's "
             "as scheduler=, fresh or loaded, and it is set to the state's position"
         )
     if plateau is not None and not known:
@@ -87,10 +87,14 @@ def placement_of(
         )
     if schedule is not None and len(places) > 1:
         raise UsageError(f"the groups' schedules have different positions: {sorted(places)}")
-    counts = [{key: value for key, value in stand.items() if key != "learning_rate"} for stand in known]
+    counts = [{key: value for key, value in state.items() if key != "learning_rate"} for state in known]
     if any(other != counts[0] for other in counts):
         raise WeightsMismatch(f"the state has one ReduceLROnPlateau with several positions: {counts}")
-    rates = {index: _one_rate([stand["learning_rate"] for stand in own], index) for index, own in stands.items() if own}
+    rates = {
+        index: _one_rate([state["learning_rate"] for state in own], index)
+        for index, own in plateau_states.items()
+        if own
+    }
     count = 0 if schedule is None else places.pop() // (steps_per_epoch or 1)
     return Placement(schedule, count, plateau, rates, counts[0] if counts else {})
 

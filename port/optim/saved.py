@@ -212,8 +212,8 @@ def _stand_in(path: Path, saved: Saved[str, Any]) -> Any:
             try:
                 shape = np.broadcast_shapes(*shapes)  # Adafactor's rows and columns
             except ValueError as error:
-                told = ", ".join(str(tuple(shape)) for shape in shapes)
-                raise BrokenWeights(f"{path}: the optimizer's state of number {index} has shapes {told}") from error
+                listed = ", ".join(str(tuple(shape)) for shape in shapes)
+                raise BrokenWeights(f"{path}: the optimizer's state of number {index} has shapes {listed}") from error
             parameters.append(torch.empty(shape, device="meta"))
         groups.append({"params": parameters})
     return type("StandIn", (), {"param_groups": groups})()

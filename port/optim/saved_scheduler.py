@@ -79,8 +79,8 @@ def read_scheduler(
     kept = kept_by(scheduler) if isinstance(scheduler, type) else None
     if kept is None:
         known = ", ".join(each.name for each in all_kept() if each.lacks is None)
-        given = name_of(scheduler) if isinstance(scheduler, type) else described(scheduler)
-        raise UsageError(f"no scheduler is known for {given}; there are: {known}")
+        passed = name_of(scheduler) if isinstance(scheduler, type) else described(scheduler)
+        raise UsageError(f"no scheduler is known for {passed}; there are: {known}")
     place = _find(path, content, key)
     saved, where = {str(name): value for name, value in content.items()}[place], f"{path}: {place}"
     if (lacks := kept.lacking(saved)) is not None:
@@ -100,9 +100,9 @@ def read_scheduler(
     except PortError as error:
         raise UsageError(f"{where}: {error}") from error
     except Exception as error:  # there may be anything in place of a number
-        told = f"{type(error).__name__}: {error}"
+        problem = f"{type(error).__name__}: {error}"
         raise WeightsMismatch(
-            f"{where}: no {kept.name} can be made of it and of the optimizer's groups: {told}"
+            f"{where}: no {kept.name} can be made of it and of the optimizer's groups: {problem}"
         ) from error
     return SavedScheduler(made, place)
 

@@ -40,8 +40,8 @@ def check_form(where: str, saved: Saved[str, Any]) -> None:
         if "param_names" in group and (
             not _is_list(group["param_names"], str) or len(group["param_names"]) != len(group["params"])
         ):
-            told = f"a name for each of {len(group['params'])} parameters"
-            raise _broken(f"{here}: param_names", told, group["param_names"])
+            expected = f"a name for each of {len(group['params'])} parameters"
+            raise _broken(f"{here}: param_names", expected, group["param_names"])
         numbers += group["params"]
     if len(set(numbers)) != len(numbers):
         raise BrokenWeights(f"{where}: param_groups: a parameter is in them twice: {shown(numbers)}")
@@ -140,8 +140,8 @@ def is_floating(value: Any) -> bool:
 
 def _broken(place: str, expected: str, found: Any) -> BrokenWeights:
     shape = getattr(found, "shape", None)
-    told = shown(found) if shape is None else f"a tensor of shape {tuple(shape)}, {found.dtype}"
-    return BrokenWeights(f"{place} must be {expected}, got {told}")
+    got = shown(found) if shape is None else f"a tensor of shape {tuple(shape)}, {found.dtype}"
+    return BrokenWeights(f"{place} must be {expected}, got {got}")
 
 
 def _is_list(value: Any, kind: type) -> bool:

@@ -62,7 +62,7 @@ def _(pair: OperatorPair) -> None:
     try:
         imported = names_of_imports(pair.imports)
     except SyntaxError as error:
-        raise UsageError(f"{_told(pair)}: imports must be import lines: {error.msg}") from error
+        raise UsageError(f"{_pair_name(pair)}: imports must be import lines: {error.msg}") from error
     for name, line in imported.items():
         if name.partition(".")[0] in TAKEN and line not in GIVEN.splitlines():
             raise UsageError(
@@ -76,7 +76,7 @@ def _(pair: OperatorPair) -> None:
                     "something else: import it as another"
                 )
     drawn = {pair.draws.name} if pair.draws is not None else set()
-    known = variables | drawn | {name.partition(".")[0] for name in imported} | _GIVEN | set(dir(builtins))
+    known = variables | drawn | {name.partition(".")[0] for name in imported} | _ALWAYS_IMPORTED | set(dir(builtins))
     for part in ("jax", "only_if", "other_gradient"):
         source = getattr(pair, part)
         if unknown := sorted(_read(_parsed(pair, part, source)) - known) if source or part == "jax" else ():
@@ -107,8 +107,8 @@ def _(pair: OptimizerPair) -> None:
     _expect_known(pair, "flags", pair.flags, {field for own in pair.state.values() for field in own}, "state")
     cycled = {"momentum", "betas"} & set(pair.defaults)
     if pair.schedules_momentum not in (None, *cycled):
-        told = 'one of its defaults that torch\'s schedulers cycle, "momentum" or "betas", or None'
-        raise _wrong(pair, "schedules_momentum", told, pair.schedules_momentum)
+        expected = 'one of its defaults that torch\'s schedulers cycle, "momentum" or "betas", or None'
+        raise _wrong(pair, "schedules_momentum", expected, pair.schedules_momentum)
     if pair.whole_count and not pair.counts:
         raise UsageError(f"{pair.torch}: whole_count is about a count of steps, but counts=False says there is none")
     if pair.rate_in_its_dtype and "weight_decay" not in pair.defaults:
@@ -119,8 +119,8 @@ def _(pair: OptimizerPair) -> None:
         with explained(f"{pair.torch}: its chain fails with the defaults"):
             chain = pair.chain(pair.defaults)
         if not isinstance(chain, Expression):
-            told = 'a function that gives an Expression, as in Expression("optax.sgd", (options["lr"],))'
-            raise _wrong(pair, "chain", told, chain)
+            expected = 'a function that gives an Expression, as in Expression("optax.sgd", (options["lr"],))'
+            raise _wrong(pair, "chain", expected, chain)
 
 
 @refuse_unsound.register
@@ -128,13 +128,13 @@ def _(pair: SchedulePair) -> None:
     _expect_dotted(pair, "torch", pair.torch)
     _expect_functions(pair, "learning_rate momentum rewind")
     if _positional(pair.learning_rate) not in (3, None):
-        told = "a function of the scheduler, the number of the optimizer's group, and the base rate"
-        raise _wrong(pair, "learning_rate", told, pair.learning_rate)
+        expected = "a function of the scheduler, the number of the optimizer's group, and the base rate"
+        raise _wrong(pair, "learning_rate", expected, pair.learning_rate)
     if pair.keys is not None and not _all_are(pair.keys, str):
         raise _wrong(pair, "keys", "a tuple of the names in its state dict, or None", pair.keys)
 
 
-_GIVEN = {
+_ALWAYS_IMPORTED = {
     name.asname or name.name.partition(".")[0]
     for node in ast.walk(ast.parse(GIVEN))
     if isinstance(node, ast.Import | ast.ImportFrom)
@@ -142,13 +142,13 @@ _GIVEN = {
 }
 
 
-def _told(pair: Pair) -> str:
+def _pair_name(pair: Pair) -> str:
     torch = name_of(pair.torch) if isinstance(pair.torch, str | type) else repr(pair.torch)
     return f"{type(pair).__name__} of {torch}"
 
 
 def _wrong(pair: Pair, part: str, expected: str, got: Any) -> UsageError:
-    return UsageError(f"{_told(pair)}: {part} must be {expected}; got {got!r:.80}")
+    return UsageError(f"{_pair_name(pair)}: {part} must be {expected}; got {got!r:.80}")
 
 
 def _expect_dotted(pair: Pair, part: str, name: Any) -> None:
@@ -165,7 +165,7 @@ def _expect_functions(pair: Pair, parts: str) -> None:
 def _expect_notes(pair: LayerPair | OperatorPair | OptimizerPair) -> None:
     if unknown := sorted(set(pair.notes) - {note.id for note in NOTES}):
         raise UsageError(
-            f"{_told(pair)}: its notes name {', '.join(unknown)}, but notes are ids of the table that "
+            f"{_pair_name(pair)}: its notes name {', '.join(unknown)}, but notes are ids of the table that "
             "port diff --table prints"
         )
 
@@ -173,7 +173,7 @@ def _expect_notes(pair: LayerPair | OperatorPair | OptimizerPair) -> None:
 def _expect_known(pair: Pair, part: str, names: Iterable[str], known: Iterable[str], where: str) -> None:
     if unknown := sorted(set(names) - set(known)):
         raise UsageError(
-            f"{_told(pair)}: its {part} names {', '.join(unknown)}, but its {where} "
+            f"{_pair_name(pair)}: its {part} names {', '.join(unknown)}, but its {where} "
             f"{', '.join(sorted(known)) or 'nothing'}"
         )
 
@@ -186,7 +186,7 @@ def _parsed(pair: OperatorPair, part: str, source: Any) -> ast.AST:
     try:
         return ast.parse(source, mode="eval")
     except (SyntaxError, TypeError) as error:
-        raise UsageError(f"{_told(pair)}: {part} must be a Python expression; got {source!r}: {error}") from error
+        raise UsageError(f"{_pair_name(pair)}: {part} must be a Python expression; got {source!r}: {error}") from error
 
 
 def _read(tree: ast.AST) -> set[str]:

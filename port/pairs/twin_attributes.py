@@ -31,7 +31,7 @@ def twin_attribute(module: Any, attribute: str) -> str | None:
         before, after = pair.arguments(module), pair.arguments(moved)
     except (NoPair, ArithmeticError, ValueError, TypeError, LookupError):
         return None
-    names = [name for name, given in before.items() if _is(given, value) and _is(after.get(name), other)]
+    names = [name for name, argument in before.items() if _is(argument, value) and _is(after.get(name), other)]
     if len(names) != 1:
         return None
     from flax import nnx

@@ -33,8 +33,8 @@ class BatchPart:
         if rows is None and batch_size is None:
             return None
         if rows is None or batch_size is None:
-            given, missing = ("rows", "batch_size") if batch_size is None else ("batch_size", "rows")
-            raise UsageError(f"expected rows and batch_size together, but got {given} alone; pass {missing} too")
+            passed, missing = ("rows", "batch_size") if batch_size is None else ("batch_size", "rows")
+            raise UsageError(f"expected rows and batch_size together, but got {passed} alone; pass {missing} too")
         positions = torch.as_tensor(rows)
         if not positions.numel():
             positions = positions.to(torch.int64)  # an empty list arrives as float32

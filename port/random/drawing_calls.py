@@ -76,8 +76,8 @@ class SharedFunctions(TorchFunctionMode):
         training = named.pop("train", training)
         inplace = inplace or func is torch.dropout_
         if not training or not 0 < p <= 1:
-            given = (input, p, training) if func in _ELEMENTS[1:] else (input, p, training, inplace)
-            return func(*given, **named)  # type: ignore[no-any-return]  # it also rejects an invalid rate
+            positional = (input, p, training) if func in _ELEMENTS[1:] else (input, p, training, inplace)
+            return func(*positional, **named)  # type: ignore[no-any-return]  # it also rejects an invalid rate
         if p == 1:  # nothing is drawn; dividing by 0 would leave NaN in the gradient
             dropped = torch.where(torch.zeros((), dtype=torch.bool, device=input.device), input, 0.0)
         else:
@@ -115,8 +115,8 @@ def _divided(input: Tensor, keep: float) -> Tensor:
 def _attention_rate(func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> float:
     if name == "scaled_dot_product_attention":
         return float(kwargs.get("dropout_p", args[4] if len(args) > 4 else 0.0))
-    given = signature(func).bind(*args, **kwargs).arguments
-    return float(given["dropout_p"]) if given.get("training", True) else 0.0
+    arguments = signature(func).bind(*args, **kwargs).arguments
+    return float(arguments["dropout_p"]) if arguments.get("training", True) else 0.0
 
 
 def _is_packed(args: Any) -> bool:
@@ -156,9 +156,9 @@ class _SharedOperators(TorchDispatchMode):
 
 def _drops(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
     """Whether an operator that can draw does so: with a rate of 0, or outside training, it does not."""
-    given = _named(func, args, kwargs)
-    rates = [given[name] for name in ("dropout_p", "dropout") if name in given]
-    training = [given[name] for name in ("train", "training") if name in given]
+    arguments = _named(func, args, kwargs)
+    rates = [arguments[name] for name in ("dropout_p", "dropout") if name in arguments]
+    training = [arguments[name] for name in ("train", "training") if name in arguments]
     return all(rates[:1] or [True]) and all(training[:1] or [True])
 
 
@@ -186,9 +186,9 @@ def _chance(draws: SharedDraws, func: Any, args: Any, kwargs: dict[str, Any]) ->
 
 
 def _native_dropout(draws: SharedDraws, func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Tensor, Tensor]:
-    given = _named(func, args, kwargs)
-    x, p = given["input"], given["p"]
-    if given["train"] is False or not 0 < p < 1:
+    arguments = _named(func, args, kwargs)
+    x, p = arguments["input"], arguments["p"]
+    if arguments["train"] is False or not 0 < p < 1:
         return func(*args, **kwargs)  # type: ignore[no-any-return]
     kept = draws.mask(x.shape, 1.0 - p, x)
     return torch.where(kept, _divided(x, 1.0 - p), 0.0), kept
@@ -196,37 +196,41 @@ def _native_dropout(draws: SharedDraws, func: Any, args: Any, kwargs: dict[str, 
 
 def _slopes(draws: SharedDraws, func: Any, args: Any, kwargs: dict[str, Any]) -> Tensor:
     # The second argument keeps the slopes for the backward pass.
-    given = _named(func, args, kwargs)
-    x = given["self"]
-    if not given["training"]:
+    arguments = _named(func, args, kwargs)
+    x = arguments["self"]
+    if not arguments["training"]:
         return func(*args, **kwargs)  # type: ignore[no-any-return]
-    drawn = draws.numbers(x.shape, x.dtype, given["lower"], given["upper"], x)
-    given["noise"].copy_(torch.where(x <= 0, drawn, 1))
-    result = x * given["noise"]
+    drawn = draws.numbers(x.shape, x.dtype, arguments["lower"], arguments["upper"], x)
+    arguments["noise"].copy_(torch.where(x <= 0, drawn, 1))
+    result = x * arguments["noise"]
     return x.copy_(result) if func._schema.name.endswith("_") else result
 
 
 def _uniform(draws: SharedDraws, func: Any, args: Any, kwargs: dict[str, Any]) -> Tensor:
     """rand, rand_like and uniform_: uniform numbers in a range."""
-    given = _named(func, args, kwargs)
+    arguments = _named(func, args, kwargs)
     options = {name: kwargs[name] for name in ("dtype", "layout", "device", "pin_memory") if name in kwargs}
-    if "self" not in given:
-        result = torch.empty(tuple(given["size"]), **options)
+    if "self" not in arguments:
+        result = torch.empty(tuple(arguments["size"]), **options)
     else:
-        result = given["self"] if func._schema.name.endswith("_") else torch.empty_like(given["self"], **options)
-    low, high = given.get("from", 0.0), given.get("to", 1.0)
+        result = (
+            arguments["self"] if func._schema.name.endswith("_") else torch.empty_like(arguments["self"], **options)
+        )
+    low, high = arguments.get("from", 0.0), arguments.get("to", 1.0)
     return result.copy_(draws.numbers(result.shape, result.dtype, low, high, result))
 
 
 def _normal(draws: SharedDraws, func: Any, args: Any, kwargs: dict[str, Any]) -> Tensor:
     """randn, randn_like, normal and normal_: normally distributed numbers."""
-    given = _named(func, args, kwargs)
+    arguments = _named(func, args, kwargs)
     options = {name: kwargs[name] for name in ("dtype", "layout", "device", "pin_memory") if name in kwargs}
-    mean, std = given.get("mean", 0.0), given.get("std", 1.0)
-    if "size" in given:
-        result = torch.empty(tuple(given["size"]), **options)
-    elif "self" in given:
-        result = given["self"] if func._schema.name.endswith("_") else torch.empty_like(given["self"], **options)
+    mean, std = arguments.get("mean", 0.0), arguments.get("std", 1.0)
+    if "size" in arguments:
+        result = torch.empty(tuple(arguments["size"]), **options)
+    elif "self" in arguments:
+        result = (
+            arguments["self"] if func._schema.name.endswith("_") else torch.empty_like(arguments["self"], **options)
+        )
     else:
         result = torch.empty_like(mean + std)
     return result.copy_(mean + std * draws.normals(result.shape, result.dtype, result))

@@ -56,14 +56,14 @@ def options_of_run(out: Path) -> dict[str, Any]:
         UsageError: it is not a run folder.
     """
     try:
-        told = json.loads((out / MARK).read_text(encoding="utf-8"))
+        options = json.loads((out / MARK).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{out} has no run to resume: its {MARK} cannot be read ({error})") from error
-    if not isinstance(told, dict):
+    if not isinstance(options, dict):
         raise UsageError(f"{out} has no run to resume: its {MARK} has no options")
-    if "scripts" in told:
+    if "scripts" in options:
         raise UsageError(f"{out} is a run of your own scripts: only runs of port's trainers can be resumed from here")
-    return told
+    return options
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:

@@ -83,17 +83,17 @@ def _main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, required=True)
     parser.add_argument("command", nargs=argparse.REMAINDER)
-    given = parser.parse_args()
-    if given.processes < 1:
-        parser.error(f"--processes must be at least 1, got {given.processes}")
-    command = given.command[given.command[:1] == ["--"] :]
+    options = parser.parse_args()
+    if options.processes < 1:
+        parser.error(f"--processes must be at least 1, got {options.processes}")
+    command = options.command[options.command[:1] == ["--"] :]
     if not command:
         parser.error("there is no command to run: pass it after --")
     # These signals raise in this process, so that the processes that it started are ended too.
     for number in (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
         signal.signal(number, lambda number, frame: sys.exit(128 + number))
     try:
-        return launch(command, given.processes)
+        return launch(command, options.processes)
     except OSError as error:
         parser.error(f"{command[0]} cannot be started: {error}")
 

@@ -103,13 +103,13 @@ def _sizes(
         raise UsageError("interpolate takes either a size or a scale_factor")
     if size is not None:
         sizes = (size,) * len(lengths) if isinstance(size, int) else tuple(size)
-        given: Sequence[object] = sizes
+        numbers: Sequence[object] = sizes
         factors: tuple[float | None, ...] = (None,) * len(lengths)
     else:
         assert scale_factor is not None
         kept = (scale_factor,) * len(lengths) if isinstance(scale_factor, int | float) else tuple(scale_factor)
-        given = factors = kept
+        numbers = factors = kept
         sizes = tuple(math.floor(length * factor) for length, factor in zip(lengths, kept, strict=False))
-    if len(given) != len(lengths):
-        raise UsageError(f"size or scale_factor needs a number for each of {len(lengths)} spatial axes, got {given}")
+    if len(numbers) != len(lengths):
+        raise UsageError(f"size or scale_factor needs a number for each of {len(lengths)} spatial axes, got {numbers}")
     return sizes, factors

@@ -18,12 +18,12 @@ def each_axis(sizes: Sizes, spatial: int, name: str) -> tuple[int, ...]:
     Raises:
         UsageError: a wrong number of sizes.
     """
-    given = (sizes,) if isinstance(sizes, int | np.integer) else tuple(sizes)
-    if len(given) == 1:
-        given *= spatial
-    if len(given) != spatial:
+    numbers = (sizes,) if isinstance(sizes, int | np.integer) else tuple(sizes)
+    if len(numbers) == 1:
+        numbers *= spatial
+    if len(numbers) != spatial:
         raise UsageError(f"{name} needs a number for each of {spatial} spatial axes, or one for all, got {sizes!r}")
-    return tuple(int(size) for size in given)
+    return tuple(int(size) for size in numbers)
 
 
 def spatial_shape(input: jax.Array, spatial: int) -> tuple[int, ...]:

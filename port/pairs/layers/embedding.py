@@ -20,15 +20,15 @@ def _is_plain(module: Any) -> bool:
 
 def _lacks(module: Any) -> tuple[str, ...]:
     """Describe a torch layer's options that Flax's Embed lacks."""
-    told = {
+    effects = {
         "padding_idx": "its row gets no gradient",
         "max_norm": "rows with a larger norm are scaled to it, in the table itself, when they are looked up",
         "scale_grad_by_freq": "a row's gradient is divided by how often it was looked up",
     }
-    given = [(name, getattr(module, name)) for name in told]
+    options = [(name, getattr(module, name)) for name in effects]
     return tuple(
-        f"{name}={value} in torch: {told[name]}; Flax's Embed lacks it: use port.nn.Embedding({name}={value}) (W17)"
-        for name, value in given
+        f"{name}={value} in torch: {effects[name]}; Flax's Embed lacks it: use port.nn.Embedding({name}={value}) (W17)"
+        for name, value in options
         if value is not None and value is not False
     )
 

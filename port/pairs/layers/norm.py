@@ -32,8 +32,8 @@ def _layer_norm(module: Any) -> dict[str, Any]:
 
 def _ports_layer_norm(module: Any) -> dict[str, Any]:
     affine = module.weight is not None
-    given = {"normalized_shape": module.normalized_shape, "eps": module.eps, "elementwise_affine": affine}
-    return {**given, "bias": module.bias is not None}
+    arguments = {"normalized_shape": module.normalized_shape, "eps": module.eps, "elementwise_affine": affine}
+    return {**arguments, "bias": module.bias is not None}
 
 
 def _rms_norm(module: Any) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from port.pairs.pair import LayerPair
 def _upsample(layer: str) -> LayerPair:
     def arguments(module: Any) -> dict[str, Any]:
         names = ("size", "scale_factor", "mode", "align_corners", "recompute_scale_factor")
-        given = {name: getattr(module, name) for name in names}
-        return {name: value for name, value in given.items() if value is not None}
+        options = {name: getattr(module, name) for name in names}
+        return {name: value for name, value in options.items() if value is not None}
 
     return LayerPair(
         torch=f"torch.nn.{layer}",

@@ -7,5 +7,5 @@ from typing import Any
 
 def for_each_axis(value: Any, spatial: int) -> tuple[Any, ...]:
     """Repeat a single number (or 1-tuple) for each spatial axis; longer tuples are unchanged."""
-    given = tuple(value) if isinstance(value, tuple | list) else (value,)
-    return given * spatial if len(given) == 1 else given
+    values = tuple(value) if isinstance(value, tuple | list) else (value,)
+    return values * spatial if len(values) == 1 else values

@@ -41,9 +41,9 @@ def _activation(module: Any) -> Any:
     """Return port.nn's name of a layer's activation, or a torch module (for its twin), or None for other functions."""
     import torch
 
-    given = module.activation
+    activation = module.activation
     named = {torch.nn.functional.relu: "relu", torch.relu: "relu", torch.nn.functional.gelu: "gelu"}
-    return given if isinstance(given, torch.nn.Module) else named.get(given)
+    return activation if isinstance(activation, torch.nn.Module) else named.get(activation)
 
 
 def _layer_unfit(module: Any) -> str | None:

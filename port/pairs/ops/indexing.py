@@ -20,9 +20,9 @@ _ORDER = {"dim": -1, "descending": False}
 _MISSING = ("J3",)
 
 
-def along_first(written: str, given: str) -> str:
+def along_first(written: str, value: str) -> str:
     """Return an expression that updates slices along an axis, moved to the front and back."""
-    return f"jnp.moveaxis(jnp.moveaxis(input, dim, 0).at[index].{written}({given}), 0, dim)"
+    return f"jnp.moveaxis(jnp.moveaxis(input, dim, 0).at[index].{written}({value}), 0, dim)"
 
 
 PAIRS: tuple[OperatorPair, ...] = (

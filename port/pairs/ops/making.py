@@ -25,12 +25,14 @@ _DTYPES = {
 }
 
 
-def _with_dtype(name: str, said: str, given: str, **more: Any) -> tuple[OperatorPair, OperatorPair]:
+def _with_dtype(name: str, torch_arguments: str, jax_arguments: str, **more: Any) -> tuple[OperatorPair, OperatorPair]:
     """Pair a function, without and with a dtype."""
     torch, aten, jax = f"torch.{name}", f"aten.{name}", f"jnp.{name}"
     return (
-        OperatorPair(torch, aten, f"{torch}({said})", f"{jax}({given})", **more),
-        OperatorPair(torch, aten, f"{torch}({said}, dtype=dtype)", f"{jax}({given}, dtype=dtype)", **more),
+        OperatorPair(torch, aten, f"{torch}({torch_arguments})", f"{jax}({jax_arguments})", **more),
+        OperatorPair(
+            torch, aten, f"{torch}({torch_arguments}, dtype=dtype)", f"{jax}({jax_arguments}, dtype=dtype)", **more
+        ),
     )
 
 

@@ -149,7 +149,7 @@ def _fits(pair: OperatorPair, values: Mapping[str, Any]) -> bool:
     if not pair.only_if:
         return True
     try:
-        return bool(eval(_compiled(pair.only_if), {**_given(pair.imports), **values}))
+        return bool(eval(_compiled(pair.only_if), {**_namespace(pair.imports), **values}))
     except Exception:
         # The condition needs more than a stand-in has, so it is unknown.
         return False
@@ -168,7 +168,7 @@ def _compiled(source: str) -> Any:
 
 
 @cache
-def _given(imports: tuple[str, ...]) -> dict[str, Any]:
+def _namespace(imports: tuple[str, ...]) -> dict[str, Any]:
     names: dict[str, Any] = {}
     exec("\n".join((GIVEN, *imports)), names)
     return names

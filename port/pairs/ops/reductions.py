@@ -227,10 +227,10 @@ PAIRS: tuple[OperatorPair, ...] = (
             f"torch.{name}(y, {said}, dim=dim)",
             f"jnp.trapezoid(y, {said}, axis=dim)",
             only_if=only_if,
-            left_out={**given, "dim": -1},
+            left_out={**left_out, "dim": -1},
         )
         for name in ("trapezoid", "trapz")
-        for said, only_if, given in (("x", "x is not None", {}), ("dx=dx", 'not hasattr(dx, "dtype")', {"dx": 1}))
+        for said, only_if, left_out in (("x", "x is not None", {}), ("dx=dx", 'not hasattr(dx, "dtype")', {"dx": 1}))
     ),
     *(
         OperatorPair(

@@ -110,8 +110,8 @@ def _cyclic_momentum(scheduler: Any, group: int) -> Expression | None:
 def _one_cycle_shape(scheduler: Any) -> dict[str, Any]:
     phases = scheduler._schedule_phases
     share = neat((phases[0]["end_step"] + 1) / scheduler.total_steps)
-    given = {"pct_start": share, "anneal_strategy": scheduler._anneal_func_type, "three_phase": len(phases) == 3}
-    return _unlike({"pct_start": 0.3, "anneal_strategy": "cos", "three_phase": False}, **given)
+    options = {"pct_start": share, "anneal_strategy": scheduler._anneal_func_type, "three_phase": len(phases) == 3}
+    return _unlike({"pct_start": 0.3, "anneal_strategy": "cos", "three_phase": False}, **options)
 
 
 def _one_cycle(scheduler: Any, group: int, base: float) -> Expression:

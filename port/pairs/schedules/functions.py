@@ -18,7 +18,7 @@ _TRIED = (0, 1, 2, 7, 30, 100, 999, 12345)
 
 
 def expression_of(
-    name: str, function: Any, steps: int | None, *given: Any, needs_steps: bool = False
+    name: str, function: Any, steps: int | None, *leading: Any, needs_steps: bool = False
 ) -> Expression | None:
     """Return a schedule of `port.transforms` that calls a function; None if it has no source, or needs ``steps``.
 
@@ -26,15 +26,15 @@ def expression_of(
         name: of the schedule.
         function: the user's function.
         steps: number of steps to tabulate, if JAX cannot trace it.
-        *given: arguments before the function.
+        *leading: arguments before the function.
         needs_steps: whether the schedule always takes ``steps``.
     """
     spelled = spelled_function(function)
     if spelled is None:
         return None
     if not needs_steps and is_traceable(function):
-        return Expression(f"port.transforms.{name}", (*given, spelled))
-    return None if steps is None else Expression(f"port.transforms.{name}", (*given, spelled), {"steps": steps})
+        return Expression(f"port.transforms.{name}", (*leading, spelled))
+    return None if steps is None else Expression(f"port.transforms.{name}", (*leading, spelled), {"steps": steps})
 
 
 def spelled_function(function: Callable[..., Any]) -> Given | None:

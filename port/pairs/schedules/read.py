@@ -55,8 +55,8 @@ def schedule_of(scheduler: Any, group: int, *, steps: int | None = None) -> Sche
     count = place_of(scheduler)
     learning_rate = _formula(scheduler, group, _base(scheduler, group))
     momentum = _momentum(scheduler, group)
-    given = scheduler.optimizer.param_groups[group]
-    precision = _precision(given["lr"])
+    options = scheduler.optimizer.param_groups[group]
+    precision = _precision(options["lr"])
     if steps is not None and steps > count and precision == 0 and learning_rate is None:
         learning_rate = _of_function(scheduler, group, steps)
     if learning_rate is None or (steps is not None and precision > 0):
@@ -67,12 +67,12 @@ def schedule_of(scheduler: Any, group: int, *, steps: int | None = None) -> Sche
         "rate",
         learning_rate,
         count,
-        float(given["lr"]),
+        float(options["lr"]),
         _base(scheduler, group),
         tolerance=max(1e-6, 4 * (count + 1) * precision),
     )
     if momentum is not None:
-        _compare(scheduler, group, "momentum", momentum, count, momentum_of(given), 1.0)
+        _compare(scheduler, group, "momentum", momentum, count, momentum_of(options), 1.0)
     return Scheduled(learning_rate, momentum, count)
 
 
@@ -233,8 +233,8 @@ def _of_function(scheduler: Any, group: int, steps: int) -> Expression | None:
     if is_class(type(scheduler), _LAMBDA):
         return expression_of("lambda_lr", scheduler.lr_lambdas[group], steps, base)
     if is_class(type(scheduler), _MULTIPLICATIVE):
-        given = scheduler.lr_lambdas[group], steps, base
-        return expression_of("multiplicative_lr", *given, needs_steps=True)
+        arguments = scheduler.lr_lambdas[group], steps, base
+        return expression_of("multiplicative_lr", *arguments, needs_steps=True)
     return None
 
 

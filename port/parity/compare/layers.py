@@ -54,8 +54,10 @@ class LayerPairing:
 
     def row(self, match: Matched, torch: RecordedCall, flax: RecordedCall) -> LayerRow:
         """Compare one call of one layer on both sides."""
-        given = self._compare(match, _data(torch.inputs), _data(flax.inputs), is_input=True)
-        gave = self._compare(match, torch.outputs, flax.outputs, scale=self.limits.share * largest(_data(torch.inputs)))
+        input_difference = self._compare(match, _data(torch.inputs), _data(flax.inputs), is_input=True)
+        output_difference = self._compare(
+            match, torch.outputs, flax.outputs, scale=self.limits.share * largest(_data(torch.inputs))
+        )
         arriving = self._compare(match, _filled(torch), _filled(flax), scale=self._scale)
         keys = [key for entry in match.entries for key in entry.sources if key in self.gradients]
         return LayerRow(
@@ -63,8 +65,8 @@ class LayerPairing:
             str(flax),
             match.torch.kind,
             match.flax.kind,
-            input=given,
-            output=gave,
+            input=input_difference,
+            output=output_difference,
             arriving=arriving,
             gradient=max((self.gradients[key] for key in keys), default=None),
             reordered=self._reordered(match, torch, flax),
@@ -114,7 +116,7 @@ class LayerPairing:
         Returns:
             the difference of its output, and of its gradients; None for what cannot be compared.
         """
-        inputs = self._as_given_to_torch(match, torch, flax)
+        inputs = self._with_torchs_numbers(match, torch, flax)
         if inputs is None or match.pair is None:
             return None, None
         wanted = {
@@ -136,10 +138,10 @@ class LayerPairing:
         carried = gradients_in_torchs(Mapping(match.entries), ours.gradients)
         own = {f"{match.torch.path}.{name}": array for name, array in theirs.gradients.items()}
         apart = [difference(own[key], carried[key], scale=self._scale) for key in own if key in carried]
-        given = self._compare(match, theirs.input_gradients, ours.input_gradients, is_input=True, scale=self._scale)
-        return output, max([*apart, *([] if given is None else [given])], default=None)
+        of_inputs = self._compare(match, theirs.input_gradients, ours.input_gradients, is_input=True, scale=self._scale)
+        return output, max([*apart, *([] if of_inputs is None else [of_inputs])], default=None)
 
-    def _as_given_to_torch(self, match: Matched, torch: RecordedCall, flax: RecordedCall) -> Inputs | None:
+    def _with_torchs_numbers(self, match: Matched, torch: RecordedCall, flax: RecordedCall) -> Inputs | None:
         """The Flax call's arguments filled with torch's numbers; None if they do not fit."""
         tree = (*flax.args, flax.kwargs)
         ours, theirs = _data(flax.inputs), list(_data(torch.inputs).values())

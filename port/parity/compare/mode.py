@@ -236,11 +236,12 @@ def _input_gradients(models: Models, torch: Run, flax: Run) -> list[tuple[str, n
     theirs, ours = torch.input_gradients, flax.input_gradients
     if len(theirs) != len(ours):
         return []  # the Flax inputs were passed separately
-    given, flax_given = leaves(models.inputs.tree), leaves(models.flax_inputs.tree)
+    inputs, flax_inputs = leaves(models.inputs.tree), leaves(models.flax_inputs.tree)
     found = []
     for (name, array), (path, other) in zip(theirs.items(), ours.items(), strict=True):
-        is_as_given = np.array_equal(given[name], flax_given[path])  # Flax's model may take torch's layout itself
-        first = models.layout.to_first(other) if path in models.layout.moved and not is_as_given else other
+        # Flax's model may take torch's layout itself.
+        is_in_torchs_layout = np.array_equal(inputs[name], flax_inputs[path])
+        first = models.layout.to_first(other) if path in models.layout.moved and not is_in_torchs_layout else other
         if models.layout.moved and first.shape != array.shape and other.ndim == models.layout.rank:
             first = models.layout.to_first(other)
         found.append((name, array, first))

@@ -35,14 +35,14 @@ class Outputs:
         """The cotangents of Flax's outputs: torch's cotangents in Flax's layout."""
 
         def in_flaxs(flax: Arrays) -> Arrays:
-            given = {}
+            moved = {}
             for name, path in self.names.items():
                 if name in torch and is_inexact(flax[path]):
                     array, back = flax[path], self.layout.in_torchs(flax[path], self.shapes[name])
                     if back.shape == self.shapes[name]:
                         same = back is array
-                        given[path] = torch[name] if same else np.ascontiguousarray(self.layout.to_last(torch[name]))
-            return {path: array.astype(flax[path].dtype) for path, array in given.items()}
+                        moved[path] = torch[name] if same else np.ascontiguousarray(self.layout.to_last(torch[name]))
+            return {path: array.astype(flax[path].dtype) for path, array in moved.items()}
 
         return in_flaxs
 

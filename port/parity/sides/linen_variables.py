@@ -37,8 +37,8 @@ def initial_variables(module: Any, torch_module: Any, inputs: Any) -> Any:
         taken = for_flax(converted, way)
         kwargs = {**mode_keywords(module)[False], **taken.kwargs}
 
-        def init(args: Any, given_kwargs: Any, kwargs: Any = kwargs) -> Any:
-            return module.init(keys, *args, **{**kwargs, **given_kwargs})
+        def init(args: Any, call_kwargs: Any, kwargs: Any = kwargs) -> Any:
+            return module.init(keys, *args, **{**kwargs, **call_kwargs})
 
         try:
             return jax.jit(init)(taken.args, taken.kwargs)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from port.matching.ambiguity import are_at_home, are_told, other_ways, undecided
+from port.matching.ambiguity import are_at_home, are_distinguished_by_names, other_ways, undecided
 from port.matching.options import Node, Option
 from port.matching.problem import Problem
 from port.matching.state import Decision, State
@@ -95,9 +95,9 @@ def test_names_tell_the_parameters_of_one_module_apart() -> None:
     ours, theirs = [_held("f0", f"gamma_{n}") for n in (1, 2)], [_held("t0", f"gamma_{n}") for n in (1, 2)]
     for twins, is_told in ((theirs, True), (theirs[::-1], False), ([_held("t0", "a"), _held("t0", "b")], False)):
         made = {flax: Decision(Option(torch, flax, ()), "order") for flax, torch in zip(ours, twins, strict=True)}
-        assert are_told(State(made), *ours) == is_told
+        assert are_distinguished_by_names(State(made), *ours) == is_told
     # A layer is called, which tells more than a name.
     layers = [(unit(f"f0.gamma_{n}", kernel=(3, 3)),) for n in (1, 2)]
     twins = [(unit(f"t0.gamma_{n}", weight=(3, 3)),) for n in (1, 2)]
     made = {flax: Decision(Option(torch, flax, ()), "order") for flax, torch in zip(layers, twins, strict=True)}
-    assert not are_told(State(made), *layers)
+    assert not are_distinguished_by_names(State(made), *layers)

@@ -11,7 +11,7 @@ from flax import nnx
 from port.mapping import Rules
 from port.mapping.renaming import Renaming
 from port.matching.activations import torch_activations
-from port.matching.posing import given_alike, posed, with_tied
+from port.matching.posing import grouped_by_input, posed, with_tied
 from port.matching.proposing import proposed
 from port.matching.sides import both_sides
 
@@ -51,7 +51,7 @@ def test_nodes_are_in_the_order_of_their_calls() -> None:
     problem = posed(sides, *guides, shown, Rules())
     assert [node[0].path for node in problem.torch] == ["left", "right", "last"]
     assert [node[0].path for node in problem.flax] == ["a", "b", "c", "d"]
-    alike = given_alike(problem.torch, shown)
+    alike = grouped_by_input(problem.torch, shown)
     assert alike[problem.torch[0]] == alike[problem.torch[1]] != alike[problem.torch[2]]
     # Flax holds apart what is tied in torch: its layer takes torch's under the later name.
     state = proposed(problem, Renaming(), alike)

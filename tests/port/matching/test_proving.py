@@ -14,7 +14,7 @@ from port.matching.proving import ROUNDED, proved
 
 
 def sides(*, is_narrowed: bool) -> Any:
-    return SimpleNamespace(module=None, flax_module=None, given=None, options={}, is_narrowed=is_narrowed)
+    return SimpleNamespace(module=None, flax_module=None, inputs=None, options={}, is_narrowed=is_narrowed)
 
 
 def checks(monkeypatch: pytest.MonkeyPatch, apart: float) -> list[float | None]:
