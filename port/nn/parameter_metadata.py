@@ -29,9 +29,11 @@ def set_metadata(layer: nnx.Module, metadata: ByPath) -> None:
     for keys, node in nnx.iter_graph(layer):
         if isinstance(node, nnx.Param):
             found.setdefault(".".join(str(key) for key in keys if not isinstance(key, int)), []).append(node)
-    for path, values in found.items():
-        for variable in values:
-            variable.set_metadata(**metadata.get(path, {}))
+    # The paths are those of the parameters: metadata may be any mapping, as one that marks every path.
     for path in metadata:
         if path not in found:
             raise UnknownChoice("parameter", path, found)
+    for path, variables in found.items():
+        if values := metadata.get(path):
+            for variable in variables:
+                variable.set_metadata(**values)
