@@ -153,5 +153,5 @@ def _options(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 def _how_it_ran(events: Sequence[Event]) -> dict[str, Any]:
     begin, end = events[0], events[-1]
-    versions = {"python": begin.get("python"), "torch": begin.get("torch"), "ended": end.get("reason")}
-    return {**versions, "seconds": end.get("seconds"), "left_out": end.get("left_out", [])}
+    run = {"python": begin.get("python"), "torch": begin.get("torch"), "ended": end.get("reason")}
+    return {**run, "seconds": end.get("seconds"), "left_out": end.get("left_out", [])}
