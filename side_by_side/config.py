@@ -197,8 +197,8 @@ class Config:
             )
         if self.replicas == 1 or self.parallel not in WHOLE_BATCH:
             return
-        for option, given in (("batch-norm", self.statistics), ("dropout-masks", self.dropout_masks)):
-            if given == "replica":
+        for option, choice in (("batch-norm", self.statistics), ("dropout-masks", self.dropout_masks)):
+            if choice == "replica":
                 raise UsageError(
                     f"--{option} replica: jit over a sharded batch computes like one device, without "
                     "replicas; choose --parallel pmap or shard-map"
@@ -223,10 +223,10 @@ class Config:
     def optimizer_options(self) -> dict[str, Any]:
         """The optimizer's options, under torch's names: torch's defaults and the config's."""
         ours = {"lr": 0.05, "momentum": 0.9} if self.optimizer == "sgd" else {}
-        given = {name: getattr(self, name) for name in ("lr", "momentum", "weight_decay")}
-        told = {name: value for name, value in given.items() if value is not None}
+        options = {name: getattr(self, name) for name in ("lr", "momentum", "weight_decay")}
+        chosen = {name: value for name, value in options.items() if value is not None}
         defaults = default_options(self.optimizer)
-        return {name: value for name, value in {**defaults, **ours, **told}.items() if name in defaults}
+        return {name: value for name, value in {**defaults, **ours, **chosen}.items() if name in defaults}
 
     @property
     def dropout_rate(self) -> float:
@@ -300,9 +300,9 @@ class Config:
         return flags
 
 
-def _check_choice(what: str, given: str, choices: tuple[str, ...]) -> None:
-    if given not in choices:
-        raise UnknownChoice(what, given, choices)
+def _check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise UnknownChoice(what, value, choices)
 
 
 def _check(name: str, value: float | None, rule: str, holds) -> None:  # type: ignore[no-untyped-def]

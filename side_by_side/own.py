@@ -49,7 +49,7 @@ def check_own(config: Any) -> None:
         and not config.drop_last,
     }
     if config.torch_model is not None and any(wrong.values()):
-        raise UsageError(next(message for message, given in wrong.items() if given))
+        raise UsageError(next(message for message, is_wrong in wrong.items() if is_wrong))
 
 
 def check_result(shape: Any, classes: int, option: str, reference: str) -> None:
@@ -66,5 +66,5 @@ def check_result(shape: Any, classes: int, option: str, reference: str) -> None:
 def cannot_take(error: Exception, option: str, reference: str, images: tuple[int, ...], dataset: str) -> UsageError:
     """The error for a model that does not accept a dataset's images."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = f"{type(error).__name__}: {lines[0][:300] if lines else ''}"
-    return UsageError(f"{option}: {reference} does not take the images of {dataset}, {images}: {told}")
+    reason = f"{type(error).__name__}: {lines[0][:300] if lines else ''}"
+    return UsageError(f"{option}: {reference} does not take the images of {dataset}, {images}: {reason}")

@@ -106,14 +106,14 @@ def fingerprints(config: Config, weights: Iterable[np.ndarray], first_step: int)
     }
 
 
-def check_the_same(told: Sequence[dict[str, bytes]]) -> None:
+def check_the_same(configurations: Sequence[dict[str, bytes]]) -> None:
     """Compare the processes' configurations, in the order of their ranks.
 
     Raises:
         UsageError: they differ; names the ranks, and the difference.
     """
-    for what, first in told[0].items():
-        others = [str(rank) for rank, each in enumerate(told) if each[what] != first]
+    for what, first in configurations[0].items():
+        others = [str(rank) for rank, each in enumerate(configurations) if each[what] != first]
         if others:
             ranks = f"rank {others[0]} has" if len(others) == 1 else f"ranks {', '.join(others)} have"
             raise UsageError(

@@ -79,14 +79,14 @@ class JudgedPair:
                 precision,
             )
             jax = (self.jax_python, str(self.trainer.resolve()), *arguments)
-            told = [flags["record"], str(here / "jax.jsonl"), flags["updates"], str(self.updates)]
-            told += [flags["checkpoints"], str(here / "checkpoints")]
-            told += [flags["float64"]] if precision == "float64" else []
+            own_options = [flags["record"], str(here / "jax.jsonl"), flags["updates"], str(self.updates)]
+            own_options += [flags["checkpoints"], str(here / "checkpoints")]
+            own_options += [flags["float64"]] if precision == "float64" else []
             found.append(
                 Pairing(
                     precision,
                     Trainer((*torch, *self._target(seen, place), *arguments), folder=place),
-                    Trainer((*jax, *told), folder=place),
+                    Trainer((*jax, *own_options), folder=place),
                     controls=None,
                     time_limit=time_limit,
                 )

@@ -144,14 +144,14 @@ def _first_of_each_line(events: list[Event]) -> list[Event]:
 def _options(events: Sequence[Event]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for event in _of(events, "options"):
-        given = event["given"]
+        values = event["given"]
         found += [
-            {**option, "given": given.get(option["name"]), "where": event["where"]} for option in event["options"]
+            {**option, "given": values.get(option["name"]), "where": event["where"]} for option in event["options"]
         ]
     return found
 
 
 def _how_it_ran(events: Sequence[Event]) -> dict[str, Any]:
     begin, end = events[0], events[-1]
-    told = {"python": begin.get("python"), "torch": begin.get("torch"), "ended": end.get("reason")}
-    return {**told, "seconds": end.get("seconds"), "left_out": end.get("left_out", [])}
+    run = {"python": begin.get("python"), "torch": begin.get("torch"), "ended": end.get("reason")}
+    return {**run, "seconds": end.get("seconds"), "left_out": end.get("left_out", [])}

@@ -131,7 +131,7 @@ def observe(
         log = work / "printed.log"
         how = _run(script, work, log, steps, time_limit, tell, (str(entry), *wishes))
         events = read_events(work / "events.jsonl")
-        told = {
+        about_script = {
             "target": script.target,
             "is_module": script.is_module,
             "arguments": list(script.arguments),
@@ -155,7 +155,7 @@ def observe(
             raise ScriptFailed(
                 _printed(log), how.code, " ".join(["python", *script.command()]), script.working_folder()
             )
-        observation = Observation.of(events, told) if events else Observation(told)
+        observation = Observation.of(events, about_script) if events else Observation(about_script)
         refuse(events, observation)
         _write(observation, work, folder, put or put_account)
         return observation

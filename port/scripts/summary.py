@@ -17,8 +17,8 @@ def option_lines(observation: Observation) -> list[tuple[str, str, str]]:
     lines = []
     for option in observation.options:
         flags = ", ".join(option["flags"]) or option["name"]
-        default, given = option["default"], option["given"]
-        value = f"{_plain(default)}" + (f", here {_plain(given)}" if given != default else "")
+        default, passed = option["default"], option["given"]
+        value = f"{_plain(default)}" + (f", here {_plain(passed)}" if passed != default else "")
         lines.append((flags, value, option["help"] or ""))
     return lines
 

@@ -122,9 +122,9 @@ class WatchedOriginal:
         """
         path = written / FOLDER / FILE
         try:
-            told: dict[str, Any] = json.loads(path.read_text("utf-8"))
-            told.update({name: tuple(value) for name, value in told.items() if isinstance(value, list)})
-            return cls(**told)
+            fields: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            fields.update({name: tuple(value) for name, value in fields.items() if isinstance(value, list)})
+            return cls(**fields)
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise UsageError(f"{path} cannot be read ({error}): write the folder again with port script") from error
 

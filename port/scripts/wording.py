@@ -8,7 +8,7 @@ from typing import Any
 from port.scripts.events import Event
 from port.scripts.observation import Observation
 
-TOLD_OPTIONS = ("lr", "momentum", "betas", "weight_decay")
+MAIN_OPTIONS = ("lr", "momentum", "betas", "weight_decay")
 
 
 def said_of(event: Event, observation: Observation) -> str:
@@ -91,8 +91,8 @@ def _update(event: Event, observation: Observation) -> str:
 
 def group_options(options: dict[str, Any]) -> str:
     """A group's main options: "lr 0.001, weight_decay 0.1"."""
-    told = [f"{key} {number(options[key])}" for key in TOLD_OPTIONS if options.get(key) or key == "lr" in options]
-    return ", ".join(told)
+    parts = [f"{key} {number(options[key])}" for key in MAIN_OPTIONS if options.get(key) or key == "lr" in options]
+    return ", ".join(parts)
 
 
 def _schedule(event: Event, observation: Observation) -> str:

@@ -228,20 +228,20 @@ def _taken_over(observation: Observation) -> list[str]:
 def _read(observation: Observation, path: Path) -> WrittenUpdate:
     if not path.exists():
         return WrittenUpdate(observation, ("the script was stopped before its update was written",), ())
-    told: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    reasons, remarks = tuple(told["reasons"]), tuple(told["remarks"])
-    proof = told["proof"]
+    content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    reasons, remarks = tuple(content["reasons"]), tuple(content["remarks"])
+    proof = content["proof"]
     if proof is None:
         return WrittenUpdate(observation, reasons, remarks)
     losses = tuple((a, b) for a, b in proof["losses"])
     status = Status(proof["status"])
-    told_of = (
+    details = (
         proof["loss"],
         proof["weights"],
         status,
-        told["call"],
-        told["no_trainer"],
+        content["call"],
+        content["no_trainer"],
         proof["draws"],
         proof["why"],
     )
-    return WrittenUpdate(observation, (), remarks, losses, *told_of, turns=told.get("turns", 0))
+    return WrittenUpdate(observation, (), remarks, losses, *details, turns=content.get("turns", 0))

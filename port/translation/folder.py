@@ -183,7 +183,7 @@ def test_source(name: str, original: Original, *, package: bool = False) -> str:
         package=package,
         original=original,
         built=_imported(original.target, "original"),
-        given=None if original.inputs is None else _imported(original.inputs, "example_inputs"),
+        example_inputs=None if original.inputs is None else _imported(original.inputs, "example_inputs"),
         call=call,
         imports=imports,
     )
@@ -215,12 +215,12 @@ def _written(value: Any, imports: list[str]) -> str:
     """Return the source of an argument, and add what it names to the imports."""
     match value:
         case str() if value.startswith(SIGN):
-            imported = _imported(value.removeprefix(SIGN), f"given{len(imports) + 1}")
+            imported = _imported(value.removeprefix(SIGN), f"argument{len(imports) + 1}")
             imports.append(imported["statement"])
             return imported["expression"]
         case dict() if len(value) == 1 and next(iter(value)).startswith(SIGN):
-            [(name, given)] = value.items()
-            return _written(name, imports) + _called(given, imports)
+            [(name, arguments)] = value.items()
+            return _written(name, imports) + _called(arguments, imports)
         case dict():
             return "{" + ", ".join(f"{key!r}: {_written(item, imports)}" for key, item in value.items()) + "}"
         case list():

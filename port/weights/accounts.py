@@ -69,8 +69,8 @@ class Accounts:
     def _fingerprint(self, torchs: Named) -> None:
         prints: dict[int, str] = {}  # tied tensors are one array
         for name, array in list(torchs):
-            told = prints.get(id(array)) or prints.setdefault(id(array), fingerprint(array, self.hash))
+            array_fingerprint = prints.get(id(array)) or prints.setdefault(id(array), fingerprint(array, self.hash))
             if self.check is None:
-                self.fingerprints[name] = told
+                self.fingerprints[name] = array_fingerprint
             else:
-                self.check(name, told)
+                self.check(name, array_fingerprint)

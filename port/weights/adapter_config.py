@@ -118,21 +118,21 @@ def adapter_config_from(text: str, origin: str) -> AdapterConfig:
         UsageError: it is not for LoRA, or for a variant that computes something else.
     """
     try:
-        told = json.loads(text)
-        if not isinstance(told, dict):
+        settings = json.loads(text)
+        if not isinstance(settings, dict):
             raise ValueError("it must be a table of settings")
-        if str(told.get("peft_type")).upper() != "LORA":
-            raise UsageError(f"{origin}: only LoRA adapters are read, but its peft_type is {told.get('peft_type')}")
-        if asked := [f"{name} ({why})" for name, why in OTHERWISE.items() if told.get(name)]:
+        if str(settings.get("peft_type")).upper() != "LORA":
+            raise UsageError(f"{origin}: only LoRA adapters are read, but its peft_type is {settings.get('peft_type')}")
+        if asked := [f"{name} ({why})" for name, why in OTHERWISE.items() if settings.get(name)]:
             raise UsageError(f"{origin} uses what is not supported here: {'; '.join(asked)}")
-        start = told.get("init_lora_weights")
+        start = settings.get("init_lora_weights")
         if isinstance(start, str) and start not in OWN_START:
             raise UsageError(
                 f"{origin}: init_lora_weights = {start!r} changes the model's own weights before the adapter is added. "
                 "Save the adapter with PEFT's path_initial_model_for_weight_conversion; or, if the weights that are "
                 "passed are the changed ones, set it to true"
             )
-        return _config(told, text, origin)
+        return _config(settings, text, origin)
     except UsageError:
         raise
     except (ValueError, TypeError, KeyError, RecursionError, re.error) as error:
@@ -140,20 +140,20 @@ def adapter_config_from(text: str, origin: str) -> AdapterConfig:
         raise BrokenWeights(f"{origin} cannot be read as a LoRA adapter's config: {why}") from error
 
 
-def _config(told: dict[str, Any], text: str, origin: str) -> AdapterConfig:
-    layers = told.get("layers_to_transform")
+def _config(settings: dict[str, Any], text: str, origin: str) -> AdapterConfig:
+    layers = settings.get("layers_to_transform")
     return AdapterConfig(
-        rank=_rank("r", told["r"]),
-        alpha=_number("lora_alpha", told["lora_alpha"]),
-        ranks={_pattern(name): _rank(name, rank) for name, rank in _table(told, "rank_pattern").items()},
-        alphas={_pattern(name): _number(name, alpha) for name, alpha in _table(told, "alpha_pattern").items()},
-        by_root=_switch(told, "use_rslora"),
-        targets=_names(told.get("target_modules"), "target_modules"),
-        excluded=_names(told.get("exclude_modules"), "exclude_modules") or (),
+        rank=_rank("r", settings["r"]),
+        alpha=_number("lora_alpha", settings["lora_alpha"]),
+        ranks={_pattern(name): _rank(name, rank) for name, rank in _table(settings, "rank_pattern").items()},
+        alphas={_pattern(name): _number(name, alpha) for name, alpha in _table(settings, "alpha_pattern").items()},
+        by_root=_switch(settings, "use_rslora"),
+        targets=_names(settings.get("target_modules"), "target_modules"),
+        excluded=_names(settings.get("exclude_modules"), "exclude_modules") or (),
         some_layers=layers is not None and layers != [],
-        saved=_saved(told.get("modules_to_save")),
-        transposed=_switch(told, "fan_in_fan_out"),
-        dropout=_number("lora_dropout", told.get("lora_dropout") or 0.0),
+        saved=_saved(settings.get("modules_to_save")),
+        transposed=_switch(settings, "fan_in_fan_out"),
+        dropout=_number("lora_dropout", settings.get("lora_dropout") or 0.0),
         text=text,
         origin=origin,
     )
@@ -167,7 +167,7 @@ def _meets(names: tuple[str, ...] | str, path: str) -> bool:
 
 def _by_pattern(table: Mapping[str, Any], path: str, otherwise: Any) -> Any:
     """The value for the first pattern that matches the path's end."""
-    return next((told for name, told in table.items() if re.match(rf"(.*\.)?({name})$", path)), otherwise)
+    return next((value for name, value in table.items() if re.match(rf"(.*\.)?({name})$", path)), otherwise)
 
 
 def _rank(name: str, value: Any) -> int:
@@ -182,15 +182,15 @@ def _number(name: str, value: Any) -> float:
     return float(value)
 
 
-def _switch(told: dict[str, Any], name: str) -> bool:
-    value = told.get(name) or False
+def _switch(settings: dict[str, Any], name: str) -> bool:
+    value = settings.get(name) or False
     if not isinstance(value, bool):
         raise ValueError(f"{name} must be true or false, got {value!r}")
     return value
 
 
-def _table(told: dict[str, Any], name: str) -> dict[str, Any]:
-    value = told.get(name) or {}
+def _table(settings: dict[str, Any], name: str) -> dict[str, Any]:
+    value = settings.get(name) or {}
     if not isinstance(value, dict):
         raise ValueError(f"{name} must be a table of modules' paths, got {value!r}")
     return value

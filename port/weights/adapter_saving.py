@@ -91,10 +91,10 @@ def _anew(
     names = [name for entry in torchs.entries for name in entry.sources]
     if absent := [path for path in saved if not any(_is_within([path], name) for name in names)]:
         raise WeightsMismatch(f"the model has no {', '.join(absent)}, which the adapter should store whole")
-    told = {path: (place.rank, place.scaling) for path, place in modules.items()}
+    settings = {path: (place.rank, place.scaling) for path, place in modules.items()}
     others = {name.rpartition(".")[0] for name in names}
     dropout = max(getattr(getattr(place.lora, "dropout", None), "rate", 0.0) for place in modules.values())
-    config = new_adapter_config(told, others, saved=saved, base=base, dropout=dropout)
+    config = new_adapter_config(settings, others, saved=saved, base=base, dropout=dropout)
     return {name: PREFIX + name for name in names if _is_within(saved, name)}, config
 
 

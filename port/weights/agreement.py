@@ -25,10 +25,10 @@ def agree(error: Exception | None, seen: str) -> None:
         if error is not None:
             raise error
         return
-    told = [text.partition(": ") for text in _from_all("" if error is None else f"{type(error).__name__}: {error}")]
-    wrong = {number: (kind, text) for number, (kind, _, text) in enumerate(told) if kind}
+    reports = [text.partition(": ") for text in _from_all("" if error is None else f"{type(error).__name__}: {error}")]
+    wrong = {number: (kind, text) for number, (kind, _, text) in enumerate(reports) if kind}
     if wrong:
-        lines = [f"process {number} of {len(told)}: {_line(kind, text)}" for number, (kind, text) in wrong.items()]
+        lines = [f"process {number} of {len(reports)}: {_line(kind, text)}" for number, (kind, text) in wrong.items()]
         raised = _class(next(iter(wrong.values()))[0]) or BrokenWeights
         raise raised("nothing is loaded, in any process:\n  " + "\n  ".join(lines)) from error
     views = _from_all(seen)

@@ -186,11 +186,11 @@ def write_checkpoint(
             be written. Nothing is left behind then.
     """
     path = Path(path)
-    told = metadata if callable(metadata) else lambda: dict(metadata or {})
+    get_metadata = metadata if callable(metadata) else lambda: dict(metadata or {})
     if format == "peft":
         write = _adapter_writer(max_shard_size, mesh, beside, config)
     else:
-        write = _writer(format, max_shard_size, told, mesh, beside)
+        write = _writer(format, max_shard_size, get_metadata, mesh, beside)
     twice = [name for name, count in Counter(tensor.name for tensor in tensors).items() if count > 1]
     if twice:
         raise UsageError(f"several tensors have the same name: {', '.join(twice)}")

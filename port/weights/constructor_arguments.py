@@ -32,12 +32,12 @@ class SaidArguments:
         return {ARGUMENTS: json.dumps(self.values, ensure_ascii=False)} if self.values else {}
 
 
-def said_arguments(made: type, given: Mapping[str, Any]) -> SaidArguments:
+def said_arguments(made: type, arguments: Mapping[str, Any]) -> SaidArguments:
     """Convert a constructor's arguments, including defaults.
 
     Args:
         made: the class.
-        given: arguments by name.
+        arguments: the constructor's, by name.
     """
     defaults = {
         name: each.default
@@ -45,7 +45,7 @@ def said_arguments(made: type, given: Mapping[str, Any]) -> SaidArguments:
         if each.default is not each.empty and name not in COMMON
     }
     unsaid: dict[str, str] = {}
-    return SaidArguments(dict(_as_json({**defaults, **given}.items(), "", unsaid)), unsaid)
+    return SaidArguments(dict(_as_json({**defaults, **arguments}.items(), "", unsaid)), unsaid)
 
 
 def _as_json(named: Iterable[tuple[str, Any]], before: str, unsaid: dict[str, str]) -> Iterable[tuple[str, Any]]:

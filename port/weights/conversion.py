@@ -158,11 +158,11 @@ def _found(source: Any, options: Options, files: ExitStack) -> Transfer:
         if options.adapter is not None:
             raise UsageError(f"{folder} is an adapter itself: pass the weights that it is merged into")
         return adapter_transfer(files.enter_context(opened_adapter(folder)), options)
-    given = files.enter_context(opened(source, key=options.key))
+    tensors = files.enter_context(opened(source, key=options.key))
     if options.adapter is not None and options.widen is not None:
         # A merged weight cannot be separated, and is no longer quantised.
-        given, options = widened(given, options.widen, blocks_said_beside(given)), replace(options, widen=None)
-    return _fitting(adapted(given, options.adapter, files), options)
+        tensors, options = widened(tensors, options.widen, blocks_said_beside(tensors)), replace(options, widen=None)
+    return _fitting(adapted(tensors, options.adapter, files), options)
 
 
 def _remarks(found: Transfer, torchs: Mapping, *, with_optimizer: bool) -> list[str]:
@@ -278,8 +278,8 @@ def _fitting(tensors: Source, options: Options) -> Transfer:
     try:
         return find(tensors, options)
     except (WeightsMismatch, NoPair) as error:
-        if (told := wrong_way(tensors, reverse=options.reverse)) is not None:
-            raise UsageError(told) from error
+        if (message := wrong_way(tensors, reverse=options.reverse)) is not None:
+            raise UsageError(message) from error
         is_mismatch = isinstance(error, WeightsMismatch) and not (options.reverse or options.partial)
         if is_mismatch and (count := part_that_fits(tensors, options)):
             raise WeightsMismatch(

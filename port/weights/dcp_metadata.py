@@ -68,7 +68,7 @@ def read_metadata(folder: Path) -> DistributedMetadata:
         places = _places(content["storage_data"])
         named = dict(content["state_dict_metadata"])
         others = tuple(str(name) for name, value in named.items() if _is(value, "metadata.BytesStorageMetadata"))
-        told = {str(name): _tensor(value) for name, value in named.items() if str(name) not in others}
+        declared = {str(name): _tensor(value) for name, value in named.items() if str(name) not in others}
         paths = _paths(content.get("planner_data"))
     except OSError as error:
         raise BrokenWeights(f"{path} cannot be read: {error.strerror or error}") from error
@@ -80,7 +80,7 @@ def read_metadata(folder: Path) -> DistributedMetadata:
     problems: list[str] = []
     tensors: dict[str, TensorInfo] = {}
     chunks: dict[str, tuple[Chunk, ...]] = {}
-    for name, (shape, dtype, boxes) in told.items():
+    for name, (shape, dtype, boxes) in declared.items():
         if dtype not in dtypes():
             problems.append(f"{name} is torch.{dtype}, which numpy lacks")
             continue
@@ -135,8 +135,8 @@ def _state(value: Any, kind: str) -> Any:
 def _places(storage: Any) -> dict[tuple[str, tuple[int, ...]], tuple[str, int, int]]:
     """A tensor's name and a chunk's begin → file, offset and length."""
     places = {}
-    for index, told in dict(storage).items():
-        index, info = _state(index, "metadata.MetadataIndex"), _state(told, "filesystem._StorageInfo")
+    for index, value in dict(storage).items():
+        index, info = _state(index, "metadata.MetadataIndex"), _state(value, "filesystem._StorageInfo")
         if info.get("transform_descriptors"):
             raise Refused(f"{index['fqn']} went through {info['transform_descriptors']}: save it without")
         begin = _numbers(index.get("offset") or ())
@@ -146,14 +146,14 @@ def _places(storage: Any) -> dict[tuple[str, tuple[int, ...]], tuple[str, int, i
 
 
 def _tensor(value: Any) -> tuple[tuple[int, ...], str, list[Box]]:
-    told = _state(value, "metadata.TensorStorageMetadata")
-    properties = _state(told["properties"], "metadata.TensorProperties")
+    state = _state(value, "metadata.TensorStorageMetadata")
+    properties = _state(state["properties"], "metadata.TensorProperties")
     dtype = properties[0] if isinstance(properties, tuple) else properties["dtype"]
     if not isinstance(dtype, PickledName):
         raise Refused("a tensor does not say its dtype")
     boxes = []
-    shape = _numbers(told["size"])
-    for each in told["chunks"]:
+    shape = _numbers(state["size"])
+    for each in state["chunks"]:
         chunk = _state(each, "metadata.ChunkStorageMetadata")
         begins, sizes = _numbers(chunk["offsets"]), _numbers(chunk["sizes"])
         if not len(begins) == len(sizes) == len(shape):

@@ -52,14 +52,14 @@ class EntryBoxes:
         return made
 
     def _read(self, needs: Boxes) -> tuple[np.ndarray, ...]:
-        given: list[np.ndarray] = []
+        arrays: list[np.ndarray] = []
         read: dict[tuple[str, Box], np.ndarray] = {}
         for name, need in zip(gather(self.entry, self.names), needs, strict=True):
             if need is not None:
                 if (name, need) not in read:
                     read[name, need] = self._box(name, need)
-                given.append(read[name, need])
-        return tuple(given)
+                arrays.append(read[name, need])
+        return tuple(arrays)
 
     def _box(self, name: str, need: Box) -> np.ndarray:
         if self.source.reads_boxes:

@@ -133,7 +133,7 @@ def put_around(model: nnx.Module, wrappings: Mapping[str, Wrapping], rngs: nnx.R
         rngs: draws the masks of their dropout.
     """
     modules = {dotted(path): module for path, module in nnx.iter_modules(model)}
-    new = {id(modules[path]): _lora(modules[path], told, rngs) for path, told in wrappings.items()}
+    new = {id(modules[path]): _lora(modules[path], wrapping, rngs) for path, wrapping in wrappings.items()}
     _replace(model, new)
 
 
@@ -142,23 +142,23 @@ def take_off(model: nnx.Module) -> None:
     _replace(model, {id(place.lora): place.lora.base_module for place in lora_places(model).values()})
 
 
-def _lora(linear: Any, told: Wrapping, rngs: nnx.Rngs | None) -> LoRA:
+def _lora(linear: Any, wrapping: Wrapping, rngs: nnx.Rngs | None) -> LoRA:
     lora = LoRA(
         linear.in_features,
-        told.rank,
+        wrapping.rank,
         linear.out_features,
-        scaling=told.scaling,
-        dropout_rate=told.dropout,
+        scaling=wrapping.scaling,
+        dropout_rate=wrapping.dropout,
         dropout_rngs=rngs,
         base_module=linear,
-        param_dtype=told.dtype,
+        param_dtype=wrapping.dtype,
         a_initializer=_abstract,
         b_initializer=_abstract,
         rngs=nnx.Rngs(0),
     )
-    if told.stacked is not None:
+    if wrapping.stacked is not None:
         for factor in (lora.lora_a, lora.lora_b):
-            factor.set_value(jax.ShapeDtypeStruct((told.stacked, *factor.shape), told.dtype))
+            factor.set_value(jax.ShapeDtypeStruct((wrapping.stacked, *factor.shape), wrapping.dtype))
     return lora
 
 

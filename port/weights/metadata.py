@@ -24,9 +24,9 @@ Flax ignores a collection that it does not know, and an array of numbers passes 
 
 def as_tensor(metadata: Metadata) -> list[Tensor]:
     """The metadata as a tensor, to be written last; none if there is nothing to store."""
-    if not (told := metadata()):
+    if not (texts := metadata()):
         return []
-    return [Tensor(NAME, _bytes(told).shape, np.dtype(np.uint8), lambda: _bytes(metadata()))]
+    return [Tensor(NAME, _bytes(texts).shape, np.dtype(np.uint8), lambda: _bytes(metadata()))]
 
 
 def taken_out(checkpoint: Checkpoint) -> Checkpoint:
@@ -38,13 +38,13 @@ def taken_out(checkpoint: Checkpoint) -> Checkpoint:
     if NAME not in checkpoint.tensors:
         return checkpoint
     try:
-        told = json.loads(checkpoint.read(NAME).tobytes().decode())
-        if not isinstance(told, dict) or not all(isinstance(text, str) for text in told.values()):
+        texts = json.loads(checkpoint.read(NAME).tobytes().decode())
+        if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
             raise ValueError("text by name is expected")
     except (ValueError, RecursionError) as error:
         raise BrokenWeights(f"{checkpoint.path}: its metadata ({NAME}) cannot be read: {error}") from error
     tensors = {name: info for name, info in checkpoint.tensors.items() if name != NAME}
-    return replace(checkpoint, tensors=tensors, metadata=told)
+    return replace(checkpoint, tensors=tensors, metadata=texts)
 
 
 def write_again(file: BinaryIO, place: int, before: bytes, now: bytes) -> None:
@@ -56,5 +56,5 @@ def write_again(file: BinaryIO, place: int, before: bytes, now: bytes) -> None:
         file.write(now)
 
 
-def _bytes(told: dict[str, str]) -> np.ndarray:
-    return np.frombuffer(json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode(), np.uint8)
+def _bytes(texts: dict[str, str]) -> np.ndarray:
+    return np.frombuffer(json.dumps(texts, ensure_ascii=False, separators=(",", ":")).encode(), np.uint8)

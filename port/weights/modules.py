@@ -226,9 +226,9 @@ def _found(module: Any, tensors: Source, source: Any, rename: Rename, fold: Shap
     variables = variables.without(only_in_torch(guide), "no place in this module")
     paths = {entry.sources[0] for entry in own.entries}
     options = Options(torch=torch, flax=module, rename=rename, fold=fold)
-    told = torch_names(options.guides[1])
+    torch_paths = torch_names(options.guides[1])
     # By names: Flax's own if they cannot be torch's. A module that cannot be read does not define torch's names.
-    if tensors.is_flax or (rename is None and told and set(variables) == paths != told):
+    if tensors.is_flax or (rename is None and torch_paths and set(variables) == paths != torch_paths):
         return variables, own
     found = find(tensors, options)
     return found.tensors, found.mapping

@@ -34,7 +34,7 @@ def new_adapter_config(
     ranks = {path: rank for path, (rank, _) in modules.items()}
     by_root, alphas = _alphas(modules)
     rank, alpha = _most(ranks), _most(alphas)
-    told = {
+    config = {
         "peft_type": "LORA",
         "task_type": None,
         "base_model_name_or_path": base,
@@ -52,7 +52,7 @@ def new_adapter_config(
         "use_dora": False,
         "init_lora_weights": True,
     }
-    return json.dumps(told, indent=2) + "\n"
+    return json.dumps(config, indent=2) + "\n"
 
 
 def _targets(paths: Collection[str], others: Collection[str]) -> list[str] | str:
@@ -66,11 +66,13 @@ def _targets(paths: Collection[str], others: Collection[str]) -> list[str] | str
 def _alphas(modules: Mapping[str, tuple[int, float]]) -> tuple[bool, dict[str, int | float]]:
     """Whether alphas are divided by the rank's root, and the alphas; by the rank itself if possible."""
     for by_root in (False, True):
-        found = {path: _alpha(sqrt(rank) if by_root else rank, told) for path, (rank, told) in modules.items()}
+        found = {path: _alpha(sqrt(rank) if by_root else rank, scaling) for path, (rank, scaling) in modules.items()}
         alphas = {path: alpha for path, alpha in found.items() if alpha is not None}
         if len(alphas) == len(modules):
             return by_root, alphas
-    lost = ", ".join(f"{path} ({told!r}, rank {rank})" for path, (rank, told) in modules.items() if path not in alphas)
+    lost = ", ".join(
+        f"{path} ({scaling!r}, rank {rank})" for path, (rank, scaling) in modules.items() if path not in alphas
+    )
     raise UsageError(
         f"PEFT's scaling is lora_alpha divided by the rank, or by its root, and no alpha gives these exactly: {lost}. "
         "Choose a scaling for which one does"
@@ -87,8 +89,8 @@ def _alpha(divisor: float, scaling: float) -> int | float | None:
 
 
 def _most(values: Mapping[str, Any]) -> Any:
-    told = list(values.values())
-    return max(dict.fromkeys(told), key=told.count)
+    candidates = list(values.values())
+    return max(dict.fromkeys(candidates), key=candidates.count)
 
 
 def _escaped(path: str) -> str:

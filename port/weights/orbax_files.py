@@ -39,7 +39,7 @@ def open_orbax(path: Path | str) -> Checkpoint:
             known = checkpointer.metadata(folder.absolute())
             return known.item_metadata.tree, known.item_metadata.use_zarr3, dict(known.custom_metadata or {})
 
-    tree, use_zarr3, told = _attempt(path, metadata)
+    tree, use_zarr3, custom_metadata = _attempt(path, metadata)
     leaves = {dotted(parts): leaf for parts, leaf in flat(tree)}
     if len(leaves) < sum(1 for _ in flat(tree)):
         raise BrokenWeights(f"{path}: two arrays would have one name, for a key has a dot in it")
@@ -66,7 +66,7 @@ def open_orbax(path: Path | str) -> Checkpoint:
             )
         return array
 
-    texts = {key: text for key, text in told.items() if isinstance(text, str)}
+    texts = {key: text for key, text in custom_metadata.items() if isinstance(text, str)}
     return Checkpoint(path, "orbax", tensors, read, metadata=texts, left_out=left_out, box_reader=read_box)
 
 

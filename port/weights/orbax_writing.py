@@ -58,15 +58,16 @@ def write_orbax(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict
     if not tensors:
         raise BrokenWeights("orbax does not save a tree without arrays")
     tree = nested({tensor.name: tensor for tensor in tensors})
-    told = metadata()  # orbax writes it after the tensors, with what is known of them by then
+    custom_metadata = metadata()  # orbax writes it after the tensors, with what is known of them by then
     writes = _Writes()
     registry = ocp.type_handlers.create_type_handler_registry(
-        (Tensor, _handler(writes, mesh, lambda: told.update(metadata()))), (jax.Array, ocp.type_handlers.ArrayHandler())
+        (Tensor, _handler(writes, mesh, lambda: custom_metadata.update(metadata()))),
+        (jax.Array, ocp.type_handlers.ArrayHandler()),
     )
     handler = ocp.PyTreeCheckpointHandler(use_compression=False, type_handler_registry=registry)
     try:
         with ocp.Checkpointer(handler) as checkpointer:
-            checkpointer.save(path.absolute(), ocp.args.PyTreeSave(tree), custom_metadata=told or None)
+            checkpointer.save(path.absolute(), ocp.args.PyTreeSave(tree), custom_metadata=custom_metadata or None)
     except BaseException:
         writes.abandon()
         _remove_unfinished(path)

@@ -198,16 +198,16 @@ class Walk:
         if function.kind != "name" or name not in _CALLS or arguments.kind != "tuple":
             self._unless_refused(f"it calls {name if function.kind == 'name' else 'something other than a function'}")
             return _Piece()
-        given: list[_Piece] = arguments.value
+        pieces: list[_Piece] = arguments.value
         if name in _REBUILDS:
             return _Piece(name)
-        if name == "torch._tensor._rebuild_from_type_v2" and self._is_stub(given[0]):
+        if name == "torch._tensor._rebuild_from_type_v2" and self._is_stub(pieces[0]):
             return _Piece(_STUB, size=arguments.size)
-        if name == "torch._tensor._rebuild_from_type_v2" and given[0].value not in _REBUILDS:
-            self._unless_refused(f"it calls {given[0].value!r:.60} to make a tensor")
-        if name == "_codecs.encode" and [piece.value for piece in given[1:]] != ["latin1"]:
+        if name == "torch._tensor._rebuild_from_type_v2" and pieces[0].value not in _REBUILDS:
+            self._unless_refused(f"it calls {pieces[0].value!r:.60} to make a tensor")
+        if name == "_codecs.encode" and [piece.value for piece in pieces[1:]] != ["latin1"]:
             self._unless_refused("it encodes text differently from how pickle encodes bytes")
-        size = arguments.size + (given[0].value if name == "builtins.bytearray" and _is_size(given[0].value) else 0)
+        size = arguments.size + (pieces[0].value if name == "builtins.bytearray" and _is_size(pieces[0].value) else 0)
         self._spend(size)
         return _Piece(name, size=size)
 

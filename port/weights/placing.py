@@ -104,8 +104,8 @@ def place(
 
 def _seen(source: Source) -> str:
     """What every process must see in the files: names, shapes and dtypes."""
-    told = sorted(f"{name} {info.shape} {info.dtype}" for name, info in source.tensors.items())
-    return sha256("\n".join(told).encode()).hexdigest()
+    lines = sorted(f"{name} {info.shape} {info.dtype}" for name, info in source.tensors.items())
+    return sha256("\n".join(lines).encode()).hexdigest()
 
 
 @dataclass
@@ -148,12 +148,12 @@ class _Plan:
 
     def _dtypes_of(self, entry: Entry, dtype: str | None) -> dict[str, np.dtype]:
         infos = [self.source.tensors[name] for name in gather(entry, self.names)]
-        given = entry.dtypes(tuple(info.shape for info in infos), tuple(info.dtype for info in infos))
+        target_dtypes = entry.dtypes(tuple(info.shape for info in infos), tuple(info.dtype for info in infos))
         return {
             target: (held if dtype is None else dtypes()[dtype])
             if held.name in floating()
             else np.dtype(self.variables[target][1].dtype)
-            for target, held in zip(entry.targets, given, strict=True)
+            for target, held in zip(entry.targets, target_dtypes, strict=True)
         }
 
     def _refuse_wide(self) -> None:

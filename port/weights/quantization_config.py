@@ -16,10 +16,10 @@ def quantization_config(folder: Path | str) -> Mapping[str, Any] | None:
     try:
         if path.stat().st_size > _LARGEST:
             return None
-        told = json.loads(path.read_bytes().decode())
+        config = json.loads(path.read_bytes().decode())
     except (OSError, ValueError, RecursionError):
         return None
-    found = told.get("quantization_config") or told.get("compression_config") if isinstance(told, dict) else None
+    found = config.get("quantization_config") or config.get("compression_config") if isinstance(config, dict) else None
     return found if isinstance(found, dict) and found else None
 
 
@@ -27,12 +27,12 @@ def said_blocks(config: Mapping[str, Any] | None) -> tuple[int, ...] | None:
     """The blocks that share a scale, along a weight's last axes; None if they are not defined, or not unique."""
     if config is None:
         return None
-    told = [config.get("weight_block_size")]
+    block_sizes = [config.get("weight_block_size")]
     groups = config.get("config_groups")
     for group in groups.values() if isinstance(groups, dict) else ():
         weights = group.get("weights") if isinstance(group, dict) else None
-        told.append(weights.get("block_structure") if isinstance(weights, dict) else None)
-    found = {sizes for each in told if (sizes := _sizes(each))}
+        block_sizes.append(weights.get("block_structure") if isinstance(weights, dict) else None)
+    found = {sizes for each in block_sizes if (sizes := _sizes(each))}
     return found.pop() if len(found) == 1 else None
 
 

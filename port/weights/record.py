@@ -69,7 +69,7 @@ class ConversionRecord:
 
     def metadata(self) -> dict[str, str]:
         """The record as a file's metadata."""
-        told = {
+        record = {
             "mapping": tables_of(self.mapping),
             "fingerprints": self.fingerprints,
             "hash": self.hash,
@@ -78,7 +78,7 @@ class ConversionRecord:
             "renamed": self.renamed,
             **({"adapter": self.adapter} if self.adapter else {}),
         }
-        return {KEY: json.dumps(told, ensure_ascii=False, separators=(",", ":"))}
+        return {KEY: json.dumps(record, ensure_ascii=False, separators=(",", ":"))}
 
 
 def record_of(origin: str, metadata: Dict[str, str]) -> ConversionRecord | None:
@@ -94,15 +94,15 @@ def record_of(origin: str, metadata: Dict[str, str]) -> ConversionRecord | None:
     if KEY not in metadata:
         return None
     try:
-        told = json.loads(metadata[KEY])
+        record = json.loads(metadata[KEY])
         return ConversionRecord(
-            mapping_from(told["mapping"], "its mapping"),
-            _texts(told["fingerprints"]),
-            _texts(told["dtypes"]),
-            _texts(told["left_out"]),
-            None if told["renamed"] is None else (str(told["renamed"][0]), str(told["renamed"][1])),
-            known_hash(told.get("hash", FIRST_HASH)),
-            str(told.get("adapter", "")),
+            mapping_from(record["mapping"], "its mapping"),
+            _texts(record["fingerprints"]),
+            _texts(record["dtypes"]),
+            _texts(record["left_out"]),
+            None if record["renamed"] is None else (str(record["renamed"][0]), str(record["renamed"][1])),
+            known_hash(record.get("hash", FIRST_HASH)),
+            str(record.get("adapter", "")),
         )
     except (LookupError, TypeError, ValueError, RecursionError, PortError) as error:
         raise BrokenWeights(
@@ -111,7 +111,7 @@ def record_of(origin: str, metadata: Dict[str, str]) -> ConversionRecord | None:
         ) from error
 
 
-def _texts(told: object) -> dict[str, str]:
-    if not isinstance(told, dict) or not all(isinstance(value, str) for value in told.values()):
+def _texts(texts: object) -> dict[str, str]:
+    if not isinstance(texts, dict) or not all(isinstance(value, str) for value in texts.values()):
         raise ValueError("text by name is expected")
-    return dict(told)
+    return dict(texts)

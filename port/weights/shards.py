@@ -88,8 +88,8 @@ def _content(index: Path) -> tuple[dict[str, str], dict[str, str]]:
         raise BrokenWeights(
             f"{index} is not an index of shards: expected a weight_map of each tensor's name to a file's name"
         )
-    told = content.get("metadata")
-    return places, {key: text for key, text in told.items() if isinstance(text, str)} if isinstance(told, dict) else {}
+    meta = content.get("metadata")
+    return places, {key: text for key, text in meta.items() if isinstance(text, str)} if isinstance(meta, dict) else {}
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -137,8 +137,11 @@ def write_sharded(folder: Path, tensors: Sequence[Tensor], limit: int, metadata:
         shard = f"model-{number:05d}-of-{len(groups):05d}.safetensors"
         write_safetensors(folder / shard, group, lambda: formats)
         places |= {tensor.name: shard for tensor in group}
-    told = {key: text for key, text in metadata().items() if key not in formats}
-    index = {"metadata": {"total_size": sum(tensor.nbytes for tensor in tensors), **told}, "weight_map": places}
+    index_metadata = {key: text for key, text in metadata().items() if key not in formats}
+    index = {
+        "metadata": {"total_size": sum(tensor.nbytes for tensor in tensors), **index_metadata},
+        "weight_map": places,
+    }
     (folder / f"model.safetensors{SUFFIX}").write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
 
 

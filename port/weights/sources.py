@@ -160,18 +160,18 @@ class Source(Mapping[str, np.ndarray]):
 
     def collections(self) -> dict[str, str]:
         """Flax's collections: name → its collection; ``"params"`` if the names do not say."""
-        told = self._tells_collections()
-        return {name: name.partition(".")[0] if told else "params" for name in self.tensors}
+        has_collections = self._tells_collections()
+        return {name: name.partition(".")[0] if has_collections else "params" for name in self.tensors}
 
     def in_collections(self, wanted: Callable[[str], bool]) -> Source:
         """Flax variables of some collections, under their paths alone (without ``params.``, without ``.value``)."""
-        collections, told = self.collections(), self._tells_collections()
+        collections, has_collections = self.collections(), self._tells_collections()
         # An nnx.State that was saved directly has its arrays under ``….value``.
         boxed = bool(self.tensors) and all(name.endswith(".value") for name in self.tensors)
         names = {}
         for name, collection in collections.items():
             if wanted(collection):
-                path = name.partition(".")[2] if told else name
+                path = name.partition(".")[2] if has_collections else name
                 names[name] = path.removesuffix(".value") if boxed else path
         return self.renamed(names)
 

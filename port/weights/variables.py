@@ -47,8 +47,8 @@ def to_flax(
     """
     options = Options(torch=source if is_torch(source) else None, flax=target, rename=rename, fold=fold, inputs=inputs)
     variables: Variables = {}
-    with opened(source) as given:
-        for entry, arrays in find(given, options).carried():
+    with opened(source) as tensors:
+        for entry, arrays in find(tensors, options).carried():
             for path, array in zip(entry.targets, arrays, strict=True):
                 _put(variables, (entry.collection, *path.split(".")), array)
     return variables
@@ -91,8 +91,8 @@ def to_torch(
 
     module = source if is_nnx(source) else model
     options = Options(torch=like, flax=module, rename=rename, fold=fold, inputs=inputs, reverse=True)
-    with opened(source) as given:
-        found = find(given, options)
+    with opened(source) as tensors:
+        found = find(tensors, options)
         state = {
             key: as_torch(array)
             for entry, arrays in found.carried(found.accounts())

@@ -88,11 +88,11 @@ def way_back(tensors: Source, options: Options) -> WayBack:
     """
     torch, flax = options.guides
     rules, fold, partial = options.rules, options.fold, options.partial
-    told = isinstance(rules, Mapping) or bool(rules.rename or rules.fold or rules.rules or fold)
+    has_rules = isinstance(rules, Mapping) or bool(rules.rename or rules.fold or rules.rules or fold)
     record = tensors.record
     variables = tensors.in_collections(lambda collection: collection != TORCH_ONLY)
     kept = tensors.in_collections(lambda collection: collection == TORCH_ONLY)
-    if record is not None and not told:
+    if record is not None and not has_rules:
         if options.widen is not None:
             record = _staying_widened(record, tensors.origin)
         return _as_the_file_says(record, variables, kept, torch, flax, partial=partial)
@@ -134,8 +134,8 @@ def _staying_widened(record: ConversionRecord, origin: str) -> ConversionRecord:
     quantised = {source for entry in widened for source in entry.sources}
     there = {source for entry in mapping.entries for source in entry.sources}
     prints = {
-        name: UNKNOWN if name in quantised else told
-        for name, told in record.fingerprints.items()
+        name: UNKNOWN if name in quantised else fingerprint
+        for name, fingerprint in record.fingerprints.items()
         if name in there or name not in quantised
     }
     return replace(record, mapping=mapping, fingerprints=prints)
@@ -234,10 +234,10 @@ def _contradictions(mapping: Mapping, record: ConversionRecord) -> list[str]:
     ]
     if not different:
         return []
-    given, files = different[0]
+    passed, files = different[0]
     return [
         f"what is passed contradicts the file's record of its conversion, and is used: {len(different)} "
-        f"of its entries, as {given}; the file: {files}"
+        f"of its entries, as {passed}; the file: {files}"
     ]
 
 

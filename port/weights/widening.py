@@ -176,11 +176,11 @@ def _is_zero(name: str, source: Source) -> bool:
 
 
 def _entry(weight: str, scale: str, source: Source, dtype: str, said: Shape | None) -> Entry:
-    info, told = source.tensors[weight], source.tensors[scale]
+    info, scale_info = source.tensors[weight], source.tensors[scale]
     if info.dtype.name not in QUANTISED:
         raise WeightsMismatch(f"the weight is {info.dtype}, not an eight-bit number with a scale")
     is_largest = scale.endswith(ROWS_LARGEST)
-    blocks = blocks_of(info.shape, told.shape, None if is_largest else said)
+    blocks = blocks_of(info.shape, scale_info.shape, None if is_largest else said)
     factor = BY_127 if is_largest else 1.0
-    move = Widen(dtype, info.dtype.name, blocks, told.shape, told.dtype.name, factor)
-    return Entry((weight, scale), (weight,), (move,), shapes=(info.shape, told.shape))
+    move = Widen(dtype, info.dtype.name, blocks, scale_info.shape, scale_info.dtype.name, factor)
+    return Entry((weight, scale), (weight,), (move,), shapes=(info.shape, scale_info.shape))

@@ -60,10 +60,10 @@ class Net(nnx.Module):
     """24 → hidden → 10, with BatchNorm between or without."""
 
     def __init__(self, hidden: int, batch_norm: bool) -> None:
-        given: Any = {"kernel_init": nnx.initializers.zeros, "param_dtype": float, "rngs": nnx.Rngs(0)}
-        self.fc1 = nnx.Linear(FEATURES, hidden, **given)
+        options: Any = {"kernel_init": nnx.initializers.zeros, "param_dtype": float, "rngs": nnx.Rngs(0)}
+        self.fc1 = nnx.Linear(FEATURES, hidden, **options)
         self.norm = BatchNorm(hidden, param_dtype=float) if batch_norm else None
-        self.fc2 = nnx.Linear(hidden, CLASSES, **given)
+        self.fc2 = nnx.Linear(hidden, CLASSES, **options)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         x = self.fc1(x)

@@ -121,11 +121,11 @@ class MLP(nnx.Module):
     """
 
     def __init__(self, precision: Precision) -> None:
-        told: Any = {"dtype": precision.layers, "param_dtype": precision.weights, "rngs": nnx.Rngs(0)}
-        self.fc1 = nnx.Linear(PIXELS, HIDDEN, **told)
-        self.norm = nnx.LayerNorm(HIDDEN, epsilon=1e-5, use_fast_variance=False, **told)  # W10, W11
-        self.fc2 = nnx.Linear(HIDDEN, HIDDEN, **told)
-        self.fc3 = nnx.Linear(HIDDEN, CLASSES, **told)
+        options: Any = {"dtype": precision.layers, "param_dtype": precision.weights, "rngs": nnx.Rngs(0)}
+        self.fc1 = nnx.Linear(PIXELS, HIDDEN, **options)
+        self.norm = nnx.LayerNorm(HIDDEN, epsilon=1e-5, use_fast_variance=False, **options)  # W10, W11
+        self.fc2 = nnx.Linear(HIDDEN, HIDDEN, **options)
+        self.fc3 = nnx.Linear(HIDDEN, CLASSES, **options)
 
     def __call__(self, images: jax.Array) -> jax.Array:
         x = jax.nn.relu(self.norm(self.fc1(images)))

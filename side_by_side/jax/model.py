@@ -149,13 +149,13 @@ def build(config: Config, param_dtype: jnp.dtype = jnp.float32) -> nnx.Module:
     """The config's model with weights drawn as torch draws them (W24), from jax's own generator."""
     info = dataset_info(config.dataset)
     sizes = [math.prod(info.image_shape), HIDDEN, HIDDEN, info.classes]
-    given: Any = {"param_dtype": param_dtype, "rngs": nnx.Rngs(config.seed)}
+    options: Any = {"param_dtype": param_dtype, "rngs": nnx.Rngs(config.seed)}
     if config.model == "mlp-by-hand":
-        return MLPByHand(sizes, **given)
+        return MLPByHand(sizes, **options)
     if config.model == "mlp":
-        return MLP(sizes, config.dropout_rate, **given)
+        return MLP(sizes, config.dropout_rate, **options)
     return ConvNet(
-        info.image_shape[-1], info.classes, config.dropout_rate, axis_name=synchronised_over(config), **given
+        info.image_shape[-1], info.classes, config.dropout_rate, axis_name=synchronised_over(config), **options
     )
 
 

@@ -57,8 +57,8 @@ def _axes(config: Config) -> tuple[int, ...]:
     order = [0, 2, 3, 1]
     if path is not None:
         with open_safetensors(path) as weights:
-            told = json.loads(dict(weights.metadata).get("port.translation", "{}"))
-        order = told.get("inputs", [order])[0]
+            record = json.loads(dict(weights.metadata).get("port.translation", "{}"))
+        order = record.get("inputs", [order])[0]
     return tuple([0, 2, 3, 1].index(axis) for axis in order)
 
 
@@ -72,15 +72,15 @@ def build_own(config: Config, param_dtype: Any = jnp.float32) -> nnx.Module:
     cls = found(config.jax_model, "--jax-model")
     if not isinstance(cls, type) or not issubclass(cls, nnx.Module):
         raise UsageError(f"--jax-model: {config.jax_model} is not a flax.nnx.Module class")
-    told = arguments(config.jax_kwargs, "--jax-kwargs")
-    given = {"rngs": nnx.Rngs(config.seed), "param_dtype": param_dtype}
+    kwargs = arguments(config.jax_kwargs, "--jax-kwargs")
+    common = {"rngs": nnx.Rngs(config.seed), "param_dtype": param_dtype}
     taken = inspect.signature(cls.__init__).parameters
     body = {"__module__": cls.__module__, "image_dtype": param_dtype, "image_axes": _axes(config)}
     try:
         on_images: Any = new_class(cls.__name__, (OnImages, cls), exec_body=lambda names: names.update(body))
-        model = on_images(**{name: given[name] for name in given if name in taken}, **told)
+        model = on_images(**{name: common[name] for name in common if name in taken}, **kwargs)
     except Exception as error:
-        so = f"with {config.jax_kwargs}" if told else "without arguments"
+        so = f"with {config.jax_kwargs}" if kwargs else "without arguments"
         raise UsageError(
             f"--jax-model: {config.jax_model} cannot be built {so}: {error}\n{advice(cls, '--jax-kwargs')}"
         ) from error

@@ -86,11 +86,11 @@ def _find_the_others(config: Config) -> None:
     On CPUs the processes then talk by gloo, as torchrun's ranks do (D10).
     """
     address, rank = os.environ.get("JAX_COORDINATOR_ADDRESS"), os.environ.get("JAX_PROCESS_ID")
-    told: dict[str, Any] = {}
+    identity: dict[str, Any] = {}
     if rank is not None:
         if not rank.isdecimal():
             raise UsageError(f"JAX_PROCESS_ID is one of 0, 1 … {config.processes - 1}, got {rank!r}")
-        told = {"process_id": int(rank), "num_processes": config.processes}
+        identity = {"process_id": int(rank), "num_processes": config.processes}
     if rank is not None and address is not None:
         # Where process 0 cannot listen, or nobody answers the others, jax 0.10 crashes.
         _check_free(address) if rank == "0" else _wait_for(address, config.time_limit)
@@ -98,7 +98,7 @@ def _find_the_others(config: Config) -> None:
     try:
         # Whoever has not been heard of for 30 seconds is taken for dead, and the others end.
         jax.distributed.initialize(
-            address, heartbeat_timeout_seconds=30, initialization_timeout=int(config.time_limit), **told
+            address, heartbeat_timeout_seconds=30, initialization_timeout=int(config.time_limit), **identity
         )
     except (RuntimeError, ValueError) as error:
         raise _alone(str(error).splitlines()[0]) from None
@@ -136,9 +136,11 @@ def _wait_for(address: str, seconds: float) -> None:
 
 
 def _alone(why: object) -> UsageError:
-    told = " and ".join(f"{name}={os.environ.get(name, '')}" for name in ("JAX_COORDINATOR_ADDRESS", "JAX_PROCESS_ID"))
+    variables = " and ".join(
+        f"{name}={os.environ.get(name, '')}" for name in ("JAX_COORDINATOR_ADDRESS", "JAX_PROCESS_ID")
+    )
     return UsageError(
-        f"with {told} this process does not find the others ({why}): give each of them "
+        f"with {variables} this process does not find the others ({why}): give each of them "
         "JAX_COORDINATOR_ADDRESS=host:port (a free port of process 0's host) and JAX_PROCESS_ID=0, 1 …, or start them "
         "under Slurm, Open MPI or on a TPU pod"
     )

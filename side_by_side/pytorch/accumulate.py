@@ -289,8 +289,8 @@ def main() -> None:
         right = gradient(model, batch)[1]
         print(f"distance from the whole batch's gradient, {'with' if batch_norm else 'without'} batch statistics")
         for form in (wrong, unrolled, fori_loop, scan, vmap, data_parallel)[: 5 if batch_norm else 6]:
-            given: Any = DistributedDataParallel(model) if form is data_parallel else model
-            form(given, batch, k)
+            wrapped: Any = DistributedDataParallel(model) if form is data_parallel else model
+            form(wrapped, batch, k)
             print(f"  {form.__name__:14}{difference([param.grad for param in model.parameters()], right):.1e}")
     model = build()
     params = [parameter.detach().clone() for parameter in model.parameters()]

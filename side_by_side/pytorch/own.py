@@ -54,15 +54,15 @@ def build_own(config: Config) -> nn.Module:
         UsageError: it cannot be found or built, or does not fit the dataset.
     """
     assert config.torch_model is not None
-    made, given = found(config.torch_model, "--torch-model"), arguments(config.torch_kwargs, "--torch-kwargs")
+    made, kwargs = found(config.torch_model, "--torch-model"), arguments(config.torch_kwargs, "--torch-kwargs")
     try:
         with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
             torch.manual_seed(config.seed)
-            model = made if isinstance(made, nn.Module) else made(**given)
+            model = made if isinstance(made, nn.Module) else made(**kwargs)
     except Exception as error:
-        told = f"with {config.torch_kwargs}" if given else "without arguments"
+        how = f"with {config.torch_kwargs}" if kwargs else "without arguments"
         raise UsageError(
-            f"--torch-model: {config.torch_model} cannot be built {told}: {error}\n{advice(made, '--torch-kwargs')}"
+            f"--torch-model: {config.torch_model} cannot be built {how}: {error}\n{advice(made, '--torch-kwargs')}"
         ) from error
     if not isinstance(model, nn.Module):
         raise UsageError(f"--torch-model: {config.torch_model} returns {type(model).__qualname__}, no torch.nn.Module")

@@ -48,12 +48,12 @@ def _watch_options(session: Session) -> None:
         def parse(self: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> Any:
             result = original(self, *args, **kwargs)
             if _is_scripts(session):
-                given = vars(result[0]) if isinstance(result, tuple) else vars(result)
+                values = vars(result[0]) if isinstance(result, tuple) else vars(result)
                 session.tell(
                     "options",
                     description=self.description,
                     options=[_option(action) for action in self._actions if action.dest != "help"],
-                    given={name: described(value) for name, value in given.items()},
+                    given={name: described(value) for name, value in values.items()},
                 )
             return result
 

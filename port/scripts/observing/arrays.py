@@ -46,10 +46,10 @@ class Arrays:
             for name, tensor in self._models.weights():
                 self._keep("initial", name, before.get(id(tensor), tensor))
 
-    def take_inputs(self, step: int, call: int, name: str, given: Any) -> None:
+    def take_inputs(self, step: int, call: int, name: str, inputs: Any) -> None:
         """Keep the inputs of a model's call."""
         if not self._is_written:
-            for path, tensor in tensors_in(given):
+            for path, tensor in tensors_in(inputs):
                 self._keep("inputs", f"{step}.{call}.{name}.{path}", tensor)
 
     def write(self) -> None:

@@ -152,23 +152,23 @@ class Functions(TorchFunctionMode):
     def _wrote(self, name: str, parameter: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Handle a parameter written by the script itself: a custom optimizer, an average, a clamp."""
         session = self._session
-        given = [tensor for _, tensor in tensors_in((args[1:], kwargs))]
-        is_update = any(session.computations.is_of_gradient(tensor) for tensor in given)
+        tensors = [tensor for _, tensor in tensors_in((args[1:], kwargs))]
+        is_update = any(session.computations.is_of_gradient(tensor) for tensor in tensors)
         if is_update and not self._updated_by_hand:
             self._updated_by_hand = True
-            rate = self._rate_of(name, parameter, given, kwargs)
+            rate = self._rate_of(name, parameter, tensors, kwargs)
             session.tell("update", by_hand=True, function=name, parameter=parameter, rate=rate)
             session.updated()
         if not is_update:
-            sources = sorted({of for tensor in given if (of := session.computations.parameter(tensor)) is not None})
-            told = described(args[1:]), {key: described(value) for key, value in kwargs.items()}
-            session.tell("written", function=name, parameter=parameter, sources=sources, arguments=told)
+            sources = sorted({of for tensor in tensors if (of := session.computations.parameter(tensor)) is not None})
+            arguments = described(args[1:]), {key: described(value) for key, value in kwargs.items()}
+            session.tell("written", function=name, parameter=parameter, sources=sources, arguments=arguments)
 
-    def _rate_of(self, name: str, parameter: str, given: list[torch.Tensor], kwargs: dict[str, Any]) -> float | None:
+    def _rate_of(self, name: str, parameter: str, tensors: list[torch.Tensor], kwargs: dict[str, Any]) -> float | None:
         """The rate of gradient descent: ``p.add_(p.grad, alpha=-rate)``; None for anything else."""
         sign = {"torch.Tensor.add_": -1.0, "torch.Tensor.sub_": 1.0}.get(name)
         alpha = kwargs.get("alpha")
-        is_its_own = len(given) == 1 and self._session.computations.gradient_of(given[0]) == parameter
+        is_its_own = len(tensors) == 1 and self._session.computations.gradient_of(tensors[0]) == parameter
         return sign * alpha if sign and is_its_own and isinstance(alpha, int | float) else None
 
 

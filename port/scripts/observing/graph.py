@@ -126,12 +126,12 @@ class Computations:
                 used.add(found.call)
             return found.description
 
-        given = [described(value, source) for value in arguments]
+        positional = [described(value, source) for value in arguments]
         named = {key: described(value, source) for key, value in by_name.items()}
         self.count += 1
         number = self.count
         outputs = described(result)
-        description = {"positional": given, "named": named}
+        description = {"positional": positional, "named": named}
         live = self._live((arguments, by_name)) if self.keeps else None
         call = Computation(number, name, kind, description, outputs, used, where, self._iteration, more, live)
         self._calls[number] = call

@@ -38,11 +38,11 @@ class KnownModels:
 
     def constructed(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Record a module under construction, with its arguments."""
-        given = {
+        arguments = {
             "positional": [described(value) for value in args],
             "named": {key: described(value) for key, value in kwargs.items()},
         }
-        self._constructed[module] = {"where": here(), "arguments": given}
+        self._constructed[module] = {"where": here(), "arguments": arguments}
 
     def name(self, module: nn.Module) -> str:
         """The script's name for a module: "model", "model.fc1"; reports its root if that is new."""

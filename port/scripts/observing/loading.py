@@ -37,7 +37,7 @@ class Loading:
         self._variables: Any = WeakIdKeyDictionary()  # a package's loader → the variable of the one it replaces
         self._names: Any = WeakIdKeyDictionary()
         self._of: Any = WeakIdKeyDictionary()  # iterator → its loader's name
-        self._given: Any = WeakIdKeyDictionary()  # iterator → batches so far, and since when
+        self._progress: Any = WeakIdKeyDictionary()  # iterator → batches so far, and since when
         self._fetching: Any = WeakIdKeyDictionary()  # iterator → within what it fetches
 
     def watch(self) -> None:
@@ -76,7 +76,7 @@ class Loading:
             with self._session.inside(), fetching():
                 iterator = original(this)
             self._of[iterator], self._fetching[iterator] = name, fetching
-            self._given[iterator] = (0, time.monotonic())
+            self._progress[iterator] = (0, time.monotonic())
             return iterator
 
         return begin
@@ -86,9 +86,9 @@ class Loading:
             session = self._session
             if not session.is_looking or this not in self._of:
                 return original(this)
-            name, (given, began) = self._of[this], self._given[this]
-            if given and self._ends_early(name, given) and _seconds_left(this, given, began) > WAITED_FOR:
-                session.tell("ended early", name=name, batches=given)
+            name, (count, began) = self._of[this], self._progress[this]
+            if count and self._ends_early(name, count) and _seconds_left(this, count, began) > WAITED_FOR:
+                session.tell("ended early", name=name, batches=count)
                 raise StopIteration
             with session.inside():
                 try:
@@ -96,9 +96,9 @@ class Loading:
                         batch = original(this)
                     batch = session.at_batch(name, batch)
                 except StopIteration:
-                    session.tell("pass ended", name=name, batches=given)
+                    session.tell("pass ended", name=name, batches=count)
                     raise
-            self._given[this] = (given + 1, began)
+            self._progress[this] = (count + 1, began)
             tensors = tensors_in(batch)
             for path, tensor in tensors:
                 session.computations.name(tensor, {"batch": name, "part": path})
@@ -150,10 +150,10 @@ class Loading:
         }
 
 
-def _seconds_left(iterator: Any, given: int, began: float) -> float:
+def _seconds_left(iterator: Any, count: int, began: float) -> float:
     """The estimated time for the rest of a pass, from its batches so far; infinite if its length is not known."""
     length = _length(iterator)
-    return math.inf if length is None else (length - given) * (time.monotonic() - began) / given
+    return math.inf if length is None else (length - count) * (time.monotonic() - began) / count
 
 
 def _length(thing: Any) -> int | None:

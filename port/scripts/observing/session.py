@@ -76,7 +76,7 @@ class Session:
             nullcontext
         )
         self.at_batch: Callable[[str, Any], Any] = lambda name, batch: batch
-        self.at_number: Callable[[list[Computation], Any, Any], object] = lambda path, told, value: None
+        self.at_number: Callable[[list[Computation], Any, Any], object] = lambda path, description, value: None
         self.at_sum: Callable[[list[Computation], Any, Any, dict[str, Any]], object] = lambda *added: None
         self.modes: list[AbstractContextManager[Any]] = []
         self.at_end: Callable[[], object] = lambda: None
@@ -191,20 +191,20 @@ def is_grad_on() -> bool:
     return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
 
 
-def noting_construction(places: Any, given: Any = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def noting_construction(places: Any, arguments: Any = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A wrapper for ``__init__`` (see `replace_method`) that records the line at which each object is made.
 
     Args:
         places: filled with object → ``{"where": its line}``.
-        given: if present, filled with object → its constructor's arguments after the first.
+        arguments: if present, filled with object → its constructor's arguments after the first.
     """
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def construct(this: Any, *args: Any, **kwargs: Any) -> Any:
             if this not in places:
                 places[this] = {"where": here()}
-                if given is not None:
-                    given[this] = args[1:], {key: value for key, value in kwargs.items() if key != "optimizer"}
+                if arguments is not None:
+                    arguments[this] = args[1:], {key: value for key, value in kwargs.items() if key != "optimizer"}
             return original(this, *args, **kwargs)
 
         return construct

@@ -21,7 +21,7 @@ class Updates:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._constructed: Any = WeakIdKeyDictionary()
-        self._given: Any = WeakIdKeyDictionary()
+        self._constructor_arguments: Any = WeakIdKeyDictionary()
         self._names: Any = WeakIdKeyDictionary()
         self._stepping: list[bool] = []  # for each running step, whether it has a closure
 
@@ -37,7 +37,7 @@ class Updates:
         for cls in vars(lr_scheduler).values():
             is_scheduler = isinstance(cls, type) and issubclass(cls, lr_scheduler.LRScheduler)
             if is_scheduler and cls is not lr_scheduler.LRScheduler and "__init__" in vars(cls):
-                replace_method(cls, "__init__", noting_construction(self._constructed, self._given))
+                replace_method(cls, "__init__", noting_construction(self._constructed, self._constructor_arguments))
             if is_scheduler and "step" in vars(cls):
                 replace_method(cls, "step", self._around_schedule)
         for name in ("clip_grad_norm_", "clip_grad_value_"):
@@ -49,9 +49,9 @@ class Updates:
             replace_method(torch.amp.GradScaler, name, self._around_scaler(name))
         replace_method(swa_utils.AveragedModel, "update_parameters", self._around_average)
 
-    def given_to(self, scheduler: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    def constructor_arguments_of(self, scheduler: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """A scheduler's constructor arguments after its optimizer; None if the construction was not seen."""
-        found: tuple[tuple[Any, ...], dict[str, Any]] | None = self._given.get(scheduler)
+        found: tuple[tuple[Any, ...], dict[str, Any]] | None = self._constructor_arguments.get(scheduler)
         return found
 
     def of(self, kind: type) -> list[Any]:

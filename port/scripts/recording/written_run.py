@@ -204,7 +204,7 @@ def last_evaluation(record: Path, before: int) -> int:
     if not record.is_file():
         return -1
     lines = [line for line in record.read_text("utf-8").splitlines() if '"evaluation"' in line and line.endswith("}")]
-    steps = [int(told["step"]) for told in map(json.loads, lines) if told.get("kind") == "evaluation"]
+    steps = [int(entry["step"]) for entry in map(json.loads, lines) if entry.get("kind") == "evaluation"]
     return max((step for step in steps if step < before), default=-1)
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from unittest.mock import patch
 
 
-def main(*given: str) -> int:
+def main(*arguments: str) -> int:
     """Run and watch the script, and write its update; returns the script's exit code.
 
     Args:
-        given: optionally ``--standalone``; FOLDER STEPS; and the script with its arguments.
+        arguments: optionally ``--standalone``; FOLDER STEPS; and the script with its arguments.
     """
-    standalone = given[:1] == ("--standalone",)
-    folder, steps, *command = given[standalone:]
+    standalone = arguments[:1] == ("--standalone",)
+    folder, steps, *command = arguments[standalone:]
     # port is imported from here; every other package from the environment of the script's interpreter.
     sys.path[0] = str(Path(__file__).parents[3])
     import_module("port")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from port.errors import UsageError
-from port.scripts.writing.own_calls import Function, family, given_for, may_be, option_names, set_by
+from port.scripts.writing.own_calls import Function, argument_for, family, may_be, option_names, set_by
 from port.scripts.writing.taken_statements import names_loaded, targets_of
 
 
@@ -96,13 +96,13 @@ class _Callers:
             return self.said(value, replace(place, before=before))
         if name not in _parameters(place.function):
             return self._everywhere(node)
-        return self._given(name, place)
+        return self._argument(name, place)
 
-    def _given(self, name: str, place: PlaceInFunction) -> ast.expr:
+    def _argument(self, name: str, place: PlaceInFunction) -> ast.expr:
         if place.call is None or name == place.this:
             raise _UnseenError
         is_bound = place.this is not None and not self._is_class(place.call.func)
-        value = given_for(name, place.call, place.function, self._options, is_bound=is_bound)
+        value = argument_for(name, place.call, place.function, self._options, is_bound=is_bound)
         if value is None:
             raise _UnseenError
         is_default = value in (*place.function.args.defaults, *place.function.args.kw_defaults)
@@ -202,8 +202,8 @@ def _stored(statement: ast.stmt) -> Iterator[str]:
                 yield name
             case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
                 yield name
-            case ast.alias(name, given):
-                yield given or name.partition(".")[0]
+            case ast.alias(name, asname):
+                yield asname or name.partition(".")[0]
             case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
                 yield name
 

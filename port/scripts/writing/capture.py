@@ -103,7 +103,7 @@ class Copies:
         constructors: by name, a function that constructs each model again, optionally with other arguments.
         arguments: the constructor arguments of each.
         written: how often each of its parameters had been written to, by torch's version counter.
-        given: by name, each scheduler's constructor arguments after its optimizer.
+        scheduler_arguments: by name, each scheduler's constructor arguments after its optimizer.
     """
 
     models: dict[str, nn.Module]
@@ -113,7 +113,7 @@ class Copies:
     constructors: Mapping[str, Callable[..., nn.Module]] = field(default_factory=dict)
     arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     written: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    given: Mapping[str, tuple[tuple[Any, ...], dict[str, Any]] | None] = field(default_factory=dict)
+    scheduler_arguments: Mapping[str, tuple[tuple[Any, ...], dict[str, Any]] | None] = field(default_factory=dict)
 
 
 class Capture:
@@ -150,7 +150,9 @@ class Capture:
         session.at_construction = self._constructions.note
         session.before_call = self._before_call
         self.evaluated = EvaluatedNumbers(
-            lambda live, calls: mapped(live, partial(_given, frames=user_frames(), calls={c.number: c for c in calls}))
+            lambda live, calls: mapped(
+                live, partial(_path_tensor, frames=user_frames(), calls={c.number: c for c in calls})
+            )
         )
         session.at_batch, session.at_number, session.at_sum = self._at_batch, self._at_number, self._at_sum
         session.at_backward = self._at_backward
@@ -187,7 +189,8 @@ class Capture:
         by_number = {call.number: call for call in calls}
         return {
             number: {
-                place: TensorAxis(_given(source, frames, by_number), axis) for place, (source, axis) in found.items()
+                place: TensorAxis(_path_tensor(source, frames, by_number), axis)
+                for place, (source, axis) in found.items()
             }
             for number, found in self._lengths.items()
             if number in by_number
@@ -219,7 +222,7 @@ class Capture:
         by_number = {call.number: call for call in calls}
         for call in calls:
             one = copy.copy(call)
-            one.live = mapped(call.live, lambda source: _given(source, frames, by_number))
+            one.live = mapped(call.live, lambda source: _path_tensor(source, frames, by_number))
             kept.append(one)
         reached = frozenset(parameters_reached(loss, self._session.models))
         output = self._session.computations.source_of(loss).description.get("output")
@@ -253,7 +256,9 @@ class Capture:
         copies.constructors = {name: self._constructions.constructor_of(model) for name, model in models.items()}
         copies.arguments = {name: self._constructions.arguments_of(model) for name, model in models.items()}
         copies.written = {name: [one._version for one in model.parameters()] for name, model in models.items()}
-        copies.given = {name: self._updates.given_to(one) for name, one in schedulers.items()}
+        copies.scheduler_arguments = {
+            name: self._updates.constructor_arguments_of(one) for name, one in schedulers.items()
+        }
         return copies
 
 
@@ -272,14 +277,14 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     return value
 
 
-def given_in(value: Any) -> list[PathTensor]:
+def path_tensors(value: Any) -> list[PathTensor]:
     """All tensors among arguments."""
     found: list[PathTensor] = []
     mapped(value, found.append)
     return found
 
 
-def _given(source: TensorSource, frames: list[FrameType], calls: dict[int, Computation]) -> PathTensor:
+def _path_tensor(source: TensorSource, frames: list[FrameType], calls: dict[int, Computation]) -> PathTensor:
     assert source.tensor is not None
     name = name_of(source.tensor, frames) or source.variable  # its name may already belong to the next batch
     name = name if name is not None and name.isidentifier() else None

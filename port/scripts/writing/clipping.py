@@ -36,12 +36,12 @@ def clipping_of(event: Event, parameters: Sequence[Tensor]) -> Clipping:
         event: the call's event.
         parameters: the parameters whose gradients are clipped.
     """
-    given = [*event["arguments"], *event["named"].values()]
+    arguments = [*event["arguments"], *event["named"].values()]
     if event["function"] == "clip_grad_value_":
-        return Clipping({"clip_value": given[0]}, partial(clip_grad_value_, parameters, *given))
-    norm_type = float(given[1]) if len(given) > 1 and isinstance(given[1], int | float) else 2.0
-    options = {"clip_norm": given[0], **({} if norm_type == 2.0 else {"norm_type": norm_type})}
-    return Clipping(options, partial(clip_grad_norm_, parameters, given[0], norm_type))
+        return Clipping({"clip_value": arguments[0]}, partial(clip_grad_value_, parameters, *arguments))
+    norm_type = float(arguments[1]) if len(arguments) > 1 and isinstance(arguments[1], int | float) else 2.0
+    options = {"clip_norm": arguments[0], **({} if norm_type == 2.0 else {"norm_type": norm_type})}
+    return Clipping(options, partial(clip_grad_norm_, parameters, arguments[0], norm_type))
 
 
 def clipping_of_update(observation: Observation, module: nn.Module) -> Clipping:

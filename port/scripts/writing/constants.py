@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from port.scripts.observing.graph import Computation
-from port.scripts.writing.capture import FilledTensor, LossPath, PathTensor, given_in, mapped
+from port.scripts.writing.capture import FilledTensor, LossPath, PathTensor, mapped, path_tensors
 
 MAKERS = {
     **dict.fromkeys(("ones", "ones_like", "new_ones"), 1.0),
@@ -31,7 +31,7 @@ def with_constants(paths: Sequence[LossPath]) -> list[LossPath]:
     made = [_made(path.calls) for path in paths]
     chosen: dict[tuple[int, int], tuple[float, int]] = {}
     for place in range(len(paths[0].calls)):
-        rows = [given_in(path.calls[place].live) for path in paths]
+        rows = [path_tensors(path.calls[place].live) for path in paths]
         for number in range(len(rows[0])):
             found = {_filled(row, number, known) for row, known in zip(rows, made, strict=True)}
             if len(found) == 1 and (one := found.pop()) is not None:
@@ -46,7 +46,7 @@ def _made(calls: Sequence[Computation]) -> dict[int, float]:
     found: dict[int, float] = {}
     for call in calls:
         method = call.name.rpartition(".")[2]
-        first = next((one.call for one in given_in(call.live)), None)
+        first = next((one.call for one in path_tensors(call.live)), None)
         if call.kind != "function":
             continue
         if method in MAKERS and (number := _number(call, MAKERS[method])) is not None:
@@ -61,8 +61,8 @@ def _number(call: Computation, number: float | None) -> float | None:
     if number is not None:
         return number
     positional, named = call.live if call.live is not None else ((), {})
-    given = named.get("fill_value", named.get("value", positional[-1] if positional else None))
-    return float(given) if isinstance(given, bool | int | float) else None
+    value = named.get("fill_value", named.get("value", positional[-1] if positional else None))
+    return float(value) if isinstance(value, bool | int | float) else None
 
 
 def _filled(row: Sequence[PathTensor], number: int, made: Mapping[int, float]) -> tuple[float, int] | None:
@@ -77,14 +77,14 @@ def _filled(row: Sequence[PathTensor], number: int, made: Mapping[int, float]) -
 
 
 def _written(call: Computation, place: int, chosen: Mapping[tuple[int, int], tuple[float, int]]) -> Computation:
-    row = given_in(call.live)
+    row = path_tensors(call.live)
     count = -1
 
-    def change(given: PathTensor) -> Any:
+    def change(tensor: PathTensor) -> Any:
         nonlocal count
         count += 1
         if (place, count) not in chosen:
-            return given
+            return tensor
         value, like = chosen[place, count]
         return FilledTensor(value, row[like])
 

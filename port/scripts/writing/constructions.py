@@ -16,11 +16,11 @@ class Constructions:
     """The constructor arguments of each module."""
 
     def __init__(self) -> None:
-        self._given: Any = WeakIdKeyDictionary()
+        self._arguments: Any = WeakIdKeyDictionary()
 
     def note(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Record a module's constructor arguments."""
-        self._given[module] = args, kwargs
+        self._arguments[module] = args, kwargs
 
     def constructor_of(self, module: nn.Module) -> Callable[..., nn.Module]:
         """A function that constructs a module as the script did, optionally with other arguments.
@@ -31,15 +31,15 @@ class Constructions:
 
     def arguments_of(self, module: nn.Module) -> Mapping[str, Any]:
         """A module's constructor arguments by parameter name; empty if not known."""
-        if module not in self._given:
+        if module not in self._arguments:
             return {}
-        args, kwargs = self._given[module]
+        args, kwargs = self._arguments[module]
         return inspect.signature(type(module)).bind(*args, **kwargs).arguments
 
     def _constructed(self, module: nn.Module, other: Mapping[str, Any]) -> nn.Module:
-        if module not in self._given:
+        if module not in self._arguments:
             raise UsageError(f"this {type(module).__name__} was not constructed by its class but loaded or copied")
-        args, kwargs = self._again(self._given[module])
+        args, kwargs = self._again(self._arguments[module])
         if other:
             bound = inspect.signature(type(module)).bind(*args, **kwargs)
             bound.arguments.update(other)

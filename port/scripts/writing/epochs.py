@@ -10,7 +10,7 @@ from port.errors import UsageError
 from port.scripts.events import Event
 from port.scripts.wording import place_of
 from port.scripts.writing.callers_names import PlaceInFunction, in_callers_names
-from port.scripts.writing.own_calls import Function, functions_of, given_for, is_call_of, option_names
+from port.scripts.writing.own_calls import Function, argument_for, functions_of, is_call_of, option_names
 from port.scripts.writing.taken_statements import called_name, calls_in, names_loaded, runs
 
 
@@ -71,7 +71,7 @@ def epochs_of(tree: ast.Module, scope: Sequence[ast.stmt], begun: Event, made: E
     )
 
 
-def parameters_given(tree: ast.Module, scope: Sequence[ast.stmt], file: str) -> list[ast.stmt]:
+def passed_arguments(tree: ast.Module, scope: Sequence[ast.stmt], file: str) -> list[ast.stmt]:
     """If a body is a function's: its arguments, as assignments before its first statement.
 
     Args:
@@ -87,15 +87,15 @@ def parameters_given(tree: ast.Module, scope: Sequence[ast.stmt], file: str) -> 
     options = option_names(tree)
     found: dict[str, ast.expr] = {}
     for name in [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]:
-        value = given_for(name, calls[0], function, options)
+        value = argument_for(name, calls[0], function, options)
         if value is not None and not (isinstance(value, ast.Name) and value.id == name):
             found[name] = value
     return [_at(function.lineno, one) for one in _one_after_another(found)]
 
 
-def _one_after_another(given: Mapping[str, ast.expr]) -> Iterator[ast.Assign]:
+def _one_after_another(values: Mapping[str, ast.expr]) -> Iterator[ast.Assign]:
     """Assignments ordered so that none sets what a later one reads; those that read each other become one."""
-    left = dict(given)
+    left = dict(values)
     while left:
         read = {name: {other for other in left if other != name and name in names_loaded(left[other])} for name in left}
         name = next((one for one in left if not read[one]), None)

@@ -74,11 +74,11 @@ class EvaluatedNumbers:
         is_in_one: whether such a batch is being evaluated.
 
     Args:
-        given: returns the representation of a tensor argument.
+        represent: returns the representation of a tensor argument.
     """
 
-    def __init__(self, given: Callable[[Any, Sequence[Computation]], Any]) -> None:
-        self._given = given
+    def __init__(self, represent: Callable[[Any, Sequence[Computation]], Any]) -> None:
+        self._represent = represent
         self.batches: list[EvaluatedBatch] = []
         self.weights: dict[str, dict[str, torch.Tensor]] = {}
         self.is_in_one = False
@@ -129,5 +129,5 @@ class EvaluatedNumbers:
         for call in calls:
             if call.number not in batch.calls and call.live is not None:
                 kept = copy.copy(call)
-                kept.live = self._given(call.live, calls)
+                kept.live = self._represent(call.live, calls)
                 batch.calls[call.number] = kept

@@ -179,9 +179,9 @@ def arguments_of(function: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef, 
         return {}
     parameters = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
     defaults = function.args.defaults
-    given = dict(zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True))
-    given |= dict(zip(parameters, call.args, strict=False))
-    return given | {word.arg: word.value for word in call.keywords if word.arg}
+    arguments = dict(zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True))
+    arguments |= dict(zip(parameters, call.args, strict=False))
+    return arguments | {word.arg: word.value for word in call.keywords if word.arg}
 
 
 def loaded(node: ast.stmt) -> set[str]:

@@ -45,7 +45,7 @@ def evaluation_of(
             False,
             [f"{where}: the evaluation is of {', '.join(sorted(others))}, which train_step does not train"],
         )
-    if not all(told.get("part") in batch["parts"] for told in source.descriptions):
+    if not all(description.get("part") in batch["parts"] for description in source.descriptions):
         return (
             None,
             False,

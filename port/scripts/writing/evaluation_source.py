@@ -28,10 +28,10 @@ def evaluate(graphdef: Any, state: State, loader: Any, dtype: Any$and_key) -> fl
     """
     total, count = 0.0, 0
 $begun    for ${number}batch in $numbered:
-        given = arrays(batch, dtype)
-        loss$carried = evaluation_loss(graphdef, state, $folded*given$more)
-        total += float(loss) * len(given[0])
-        count += len(given[0])
+        batch_arrays = arrays(batch, dtype)
+        loss$carried = evaluation_loss(graphdef, state, $folded*batch_arrays$more)
+        total += float(loss) * len(batch_arrays[0])
+        count += len(batch_arrays[0])
     return total / count
 
 ''')
@@ -63,8 +63,8 @@ def measured(graphdef: Any, state: State, dtype: Any, batch: Any) -> tuple[jax.A
 COUNTED = '''
 def loss_of_batch(graphdef: Any, state: State, dtype: Any, batch: Any) -> tuple[float, int]:
     """The loss of an evaluation batch, by which a recorded run is judged, and its number of examples."""
-    given = arrays(batch, dtype)
-    return float(evaluation_loss(graphdef, state, *given)), len(given[0])
+    batch_arrays = arrays(batch, dtype)
+    return float(evaluation_loss(graphdef, state, *batch_arrays)), len(batch_arrays[0])
 
 '''
 OWN_EVALUATED = Template("""\

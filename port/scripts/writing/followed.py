@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 
 from port.scripts.observing.graph import Computation
-from port.scripts.writing.capture import LossPath, PathTensor, TensorAxis, given_in, mapped
+from port.scripts.writing.capture import LossPath, PathTensor, TensorAxis, mapped, path_tensors
 from port.scripts.writing.number_names import numbers_in
 
 MADE_ALIKE = ("new_zeros", "new_ones", "new_full", "new_empty", "zeros_like", "ones_like", "full_like", "empty_like")
@@ -32,47 +32,47 @@ def followed(path: LossPath) -> LossPath:
     needed = needed_calls(path.calls, beyond)
     made = {call.number: call for call in path.calls if call.number in beyond}
     calls = [call for call in path.calls if call.number in needed]
-    inputs = [given for call in calls for given in given_in(call.live) if given.call not in needed]
-    flattening = {call.number: call for given in inputs if (call := _flattening(given, made, inputs)) is not None}
+    inputs = [tensor for call in calls for tensor in path_tensors(call.live) if tensor.call not in needed]
+    flattening = {call.number: call for tensor in inputs if (call := _flattening(tensor, made, inputs)) is not None}
     kept: list[Computation] = []
     for call in calls:
-        before = [flattening.pop(given.call) for given in given_in(call.live) if given.call in flattening]
+        before = [flattening.pop(tensor.call) for tensor in path_tensors(call.live) if tensor.call in flattening]
         for one in [*before, call]:
-            live = mapped(one.live, lambda given: replace(given, origin=_origin(given, made)))
+            live = mapped(one.live, lambda tensor: replace(tensor, origin=_origin(tensor, made)))
             kept.append(replace(one, live=live))
     return replace(path, calls=kept)
 
 
-def _flattening(given: PathTensor, made: dict[int, Computation], inputs: Sequence[PathTensor]) -> Computation | None:
+def _flattening(flat: PathTensor, made: dict[int, Computation], inputs: Sequence[PathTensor]) -> Computation | None:
     """The call that flattens a tensor of another input's shape, as done with the next word of each word.
 
     Such a call is followed: two axes may vary in length independently, which one flattened length could not express.
     """
-    call = made.get(given.call) if given.call is not None else None
+    call = made.get(flat.call) if flat.call is not None else None
     if call is None or call.live is None or call.name.rpartition(".")[2] not in FLATTENED:
         return None
     (tensor, *sizes), named = call.live
     if sizes not in ([-1], [(-1,)], []) or named or not isinstance(tensor, PathTensor) or tensor.value is None:
         return None
-    if tensor.value.dim() < 2 or all(_shape(other) != tensor.value.shape for other in inputs if other is not given):
+    if tensor.value.dim() < 2 or all(_shape(other) != tensor.value.shape for other in inputs if other is not flat):
         return None
-    told = {**tensor.description, "flattened": True}
-    whole = replace(tensor, description=told, call=None, variable=given.variable, expression=given.expression)
+    description = {**tensor.description, "flattened": True}
+    whole = replace(tensor, description=description, call=None, variable=flat.variable, expression=flat.expression)
     return replace(call, live=((whole, *sizes), named))
 
 
-def _shape(given: PathTensor) -> torch.Size | None:
-    return None if given.value is None else given.value.shape
+def _shape(tensor: PathTensor) -> torch.Size | None:
+    return None if tensor.value is None else tensor.value.shape
 
 
-def _origin(given: PathTensor, made: dict[int, Computation]) -> tuple[int, str] | None:
-    while given.origin is None and given.call in made:
-        call = made[given.call]
-        tensors = given_in(call.live)
+def _origin(tensor: PathTensor, made: dict[int, Computation]) -> tuple[int, str] | None:
+    while tensor.origin is None and tensor.call in made:
+        call = made[tensor.call]
+        tensors = path_tensors(call.live)
         if call.name.rpartition(".")[2] not in UNCHANGED or len(tensors) != 1:
             return None
-        (given,) = tensors
-    return given.origin
+        (tensor,) = tensors
+    return tensor.origin
 
 
 def outside(calls: Sequence[Computation], lengths: Mapping[int, Mapping[int, TensorAxis]] | None = None) -> set[int]:
@@ -86,11 +86,11 @@ def outside(calls: Sequence[Computation], lengths: Mapping[int, Mapping[int, Ten
     found: set[int] = set()
     models = from_models(calls)
     for call in calls:
-        given = given_in(call.live)
+        tensors = path_tensors(call.live)
         if call.number in models:
             continue
-        is_of_others = any(one.call in found or (one.call is None and not _is_followed(one)) for one in given)
-        is_made = not given and not _counts_along(call, lengths or {})
+        is_of_others = any(one.call in found or (one.call is None and not _is_followed(one)) for one in tensors)
+        is_made = not tensors and not _counts_along(call, lengths or {})
         if is_made or is_of_others or _is_made_alike(call):
             found.add(call.number)
     return found
@@ -107,7 +107,9 @@ def from_models(calls: Sequence[Computation]) -> set[int]:
     found: set[int] = set()
     for call in calls:
         has_own = bool(call.more.get("has_parameters"))
-        is_model = has_own or any("parameter" in one.description or one.call in found for one in given_in(call.live))
+        is_model = has_own or any(
+            "parameter" in one.description or one.call in found for one in path_tensors(call.live)
+        )
         if is_model and not _is_made_alike(call):
             found.add(call.number)
     return found
@@ -117,8 +119,8 @@ def _is_made_alike(call: Computation) -> bool:
     return call.name.rpartition(".")[2] in MADE_ALIKE
 
 
-def _is_followed(given: PathTensor) -> bool:
-    return "batch" in given.description or "flattened" in given.description
+def _is_followed(tensor: PathTensor) -> bool:
+    return "batch" in tensor.description or "flattened" in tensor.description
 
 
 def needed_calls(calls: Sequence[Computation], beyond: set[int], ends: Sequence[int] = ()) -> set[int]:
@@ -135,5 +137,5 @@ def needed_calls(calls: Sequence[Computation], beyond: set[int], ends: Sequence[
         number = pending.pop()
         if number not in found and number not in beyond and number in by_number:
             found.add(number)
-            pending += [one.call for one in given_in(by_number[number].live) if one.call is not None]
+            pending += [one.call for one in path_tensors(by_number[number].live) if one.call is not None]
     return found

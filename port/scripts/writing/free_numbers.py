@@ -80,7 +80,7 @@ def free_numbers(
     places: dict[Token, tuple[str, int]] = {}
     for thing, event, arguments in events:
         if thing is optimizer:
-            settings = settings_of_optimizer(thing, event, schedulers, [given for *_, given in events[1:]])
+            settings = settings_of_optimizer(thing, event, schedulers, [constructed for *_, constructed in events[1:]])
         else:
             settings = settings_of_scheduler(thing, event, arguments)
         for setting, expression, file in _of_options(settings, event, observation):

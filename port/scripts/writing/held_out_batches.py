@@ -10,7 +10,7 @@ from port.errors import UsageError
 from port.scripts.events import Event
 from port.scripts.writing.loop import bodies
 from port.scripts.writing.loop_slice import LoopSlice, Yielded, names_set_in, slice_of, statement_at
-from port.scripts.writing.own_calls import Function, given_for
+from port.scripts.writing.own_calls import Function, argument_for
 from port.scripts.writing.taken_statements import called_name, calls_in, holds, names_loaded, runs
 
 
@@ -64,14 +64,14 @@ def held_out_batches(
     function = _function(tree, scope, where)
     block = function.body if function is not None else [*beside, statement]
     theirs = function.body if function is not None else [statement]
-    given = _there([loop], theirs, expressions)
-    part = slice_of([], block, {statement_at(block, where["line"]): Yielded.of(given)}, rows)
+    yielded = _there([loop], theirs, expressions)
+    part = slice_of([], block, {statement_at(block, where["line"]): Yielded.of(yielded)}, rows)
     if found := sorted(part.needed & names_set_in(loop)):
         raise UsageError(f"line {where['line']} evaluates with {', '.join(found)}, which the loop makes")
     if function is None:
         return HeldOut(part.function(name), name, part, frozenset(), statement, (statement,))
     parameters = [one.arg for one in function.args.args if one.arg in part.needed]
-    values = _given(statement, function, parameters)
+    values = _argument_values(statement, function, parameters)
     used = {one for value in values for one in names_loaded(value)}
     inner = LoopSlice(part.lines, (*part.nodes, *values), part.needed - set(parameters))
     call = f"lambda: {name}({', '.join(map(ast.unparse, values))})" if values else name
@@ -105,12 +105,12 @@ def _function(tree: ast.Module, scope: Sequence[ast.stmt], where: Event) -> Func
     return None
 
 
-def _given(statement: ast.stmt, function: Function, parameters: Sequence[str]) -> list[ast.expr]:
+def _argument_values(statement: ast.stmt, function: Function, parameters: Sequence[str]) -> list[ast.expr]:
     """The arguments for some parameters of the evaluating function, in the statement that calls it."""
     calls = [call for call in calls_in(statement) if called_name(call) == function.name]
     if not parameters:
         return []
-    values = [given_for(one, calls[0], function, ()) for one in parameters] if len(calls) == 1 else [None]
+    values = [argument_for(one, calls[0], function, ()) for one in parameters] if len(calls) == 1 else [None]
     found = [one for one in values if one is not None]
     if len(found) != len(parameters):
         raise UsageError(f"line {statement.lineno}: the arguments of {function.name} are not visible")

@@ -22,22 +22,22 @@ def parts_of_batch(
     """
     parts: dict[str, str] = {}
     made: dict[str, Event] = {}
-    for name, told in zip(source.inputs, source.descriptions, strict=True):
-        call = calls.get(told.get("call", -1))
-        said = str(told.get("expression"))
-        if told.get("number") and told["expression"] is not None:
+    for name, description in zip(source.inputs, source.descriptions, strict=True):
+        call = calls.get(description.get("call", -1))
+        said = str(description.get("expression"))
+        if description.get("number") and description["expression"] is not None:
             made[name] = {"expression": said, "where": None, "number": 0}
-        elif call is not None and said.isidentifier() and "batch" not in told:
+        elif call is not None and said.isidentifier() and "batch" not in description:
             made[name] = {"expression": said, "where": call.where, "number": call.number}
-        elif "batch" in told:
-            parts[name] = told["part"]
-        elif call is not None and call.where is not None and "output" not in told:
+        elif "batch" in description:
+            parts[name] = description["part"]
+        elif call is not None and call.where is not None and "output" not in description:
             made[name] = {"where": call.where, "number": call.number}
         else:
             raise UsageError(_not_of_a_batch(name, observation))
     if not parts:
         raise UsageError(_not_of_a_batch(next(iter(made)), observation))
-    if len({told["batch"] for told in source.descriptions if "batch" in told}) > 1:
+    if len({description["batch"] for description in source.descriptions if "batch" in description}) > 1:
         raise UsageError("an update takes batches of several loaders: write the loop over both")
     return parts, dict(sorted(made.items(), key=lambda item: int(item[1]["number"])))
 

@@ -21,16 +21,16 @@ def with_later_names(
         varying: numbers that are inputs.
         said: the script's names for these.
     """
-    told = list(source.descriptions)
+    descriptions = list(source.descriptions)
     for path in others:
-        if all(one.get("expression") or "batch" in one for one in told):
+        if all(one.get("expression") or "batch" in one for one in descriptions):
             break
         writer = PathWriter(path, varying, said=said)
         writer.statements()
         later = [writer.descriptions.get(name, {}) for name in writer.inputs]
-        if len(later) == len(told):
-            told = [
+        if len(later) == len(descriptions):
+            descriptions = [
                 one if one.get("expression") or "batch" in one else {**one, "expression": other.get("expression")}
-                for one, other in zip(told, later, strict=True)
+                for one, other in zip(descriptions, later, strict=True)
             ]
-    return replace(source, descriptions=tuple(told))
+    return replace(source, descriptions=tuple(descriptions))

@@ -17,8 +17,8 @@ def remarks_on_lengths(observed: Sequence[Mapping[str, torch.Tensor]]) -> list[s
         observed: the inputs of each watched step.
     """
     shapes: dict[str, set[torch.Size]] = {}
-    for given in observed:
-        for name, tensor in given.items():
+    for inputs in observed:
+        for name, tensor in inputs.items():
             shapes.setdefault(name, set()).add(tensor.shape)
     found = [name for name, seen in shapes.items() if len(seen) > MOST_SHAPES]
     if not found:

@@ -11,7 +11,7 @@ from port.errors import UsageError
 from port.scripts.events import Event
 from port.scripts.observation import Observation
 from port.scripts.wording import place_of
-from port.scripts.writing.epochs import epochs_of, parameters_given
+from port.scripts.writing.epochs import epochs_of, passed_arguments
 from port.scripts.writing.evaluated_when import evaluated_when, fixed_names
 from port.scripts.writing.own_calls import Function
 from port.scripts.writing.parsed_options import with_options_parsed
@@ -111,8 +111,8 @@ class EpochLoop:
         return any(
             called_name(call) not in {*own, "print"}
             for call in calls_in(self.tree)
-            for given in [*call.args, *(word.value for word in call.keywords)]
-            if isinstance(given, ast.Name) and given.id == self.taken.options
+            for argument in [*call.args, *(word.value for word in call.keywords)]
+            if isinstance(argument, ast.Name) and argument.id == self.taken.options
         )
 
 
@@ -153,7 +153,7 @@ def loop_of(
     epochs = found_epochs.iterated if found_epochs is not None else ast.parse("range(1)", mode="eval").body
     target = loop.target.id if loop is not None and isinstance(loop.target, ast.Name) else "epoch"
     last = found_epochs.statement.lineno if found_epochs is not None else scope[-1].lineno + 1
-    before = [*parameters_given(tree, scope, begun["file"]), *(one for one in scope if one.lineno < last)]
+    before = [*passed_arguments(tree, scope, begun["file"]), *(one for one in scope if one.lineno < last)]
     models = making_models(observation, before) if with_models else []
     taken = taken_statements(tree, scope, before, statements, {*names_loaded(epochs), *needs}, models)
     if taken.options is None and found_epochs is not None:

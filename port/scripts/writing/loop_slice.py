@@ -24,7 +24,7 @@ from port.scripts.writing.taken_statements import (
     targets_of,
 )
 
-TOLD = {
+REPORTING = {
     *("print", "train", "eval", "log", "info", "debug", "warning", "write", "add_scalar", "refresh"),
     *("set_postfix", "set_postfix_str", "set_description", "set_description_str"),
 }
@@ -35,17 +35,17 @@ TOLD = {
 class Yielded:
     """The replacement of a statement: ``yield x, y``, and the names that it needs."""
 
-    given: str
+    text: str
     needed: frozenset[str]
     nodes: tuple[ast.AST, ...] = ()
     word: str = "yield"
 
     @classmethod
-    def of(cls, expressions: Sequence[ast.expr], given: str | None = None) -> Yielded:
-        """A replacement that yields expressions; ``given`` is their text, if different."""
+    def of(cls, expressions: Sequence[ast.expr], text: str | None = None) -> Yielded:
+        """A replacement that yields expressions; ``text`` is their text, if different."""
         said = ", ".join(map(ast.unparse, expressions)) + "," * (len(expressions) == 1)
         needed = frozenset(name for one in expressions for name in names_loaded(one))
-        return cls(said if given is None else given, needed, tuple(expressions))
+        return cls(said if text is None else text, needed, tuple(expressions))
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class _Slicing:
                 f"line {one.lineno} sets {', '.join(sorted(found))}, on which the loop's control flow depends: its "
                 "result is not known before it runs"
             )
-        return _Part([f"{point.word} {point.given}"], [*point.nodes], live | point.needed)
+        return _Part([f"{point.word} {point.text}"], [*point.nodes], live | point.needed)
 
     def _plain(self, one: ast.stmt, live: frozenset[str], text: str | None = None) -> _Part:
         sets = set(names_set(one))
@@ -275,18 +275,18 @@ def _without_a_bar(iterated: ast.expr) -> ast.expr:
     match iterated:
         case ast.Call(args=[inner, *_]) as call if called_name(call) in ("tqdm", "track"):
             return inner
-        case ast.Call(args=given) as call if called_name(call) == "trange":
-            return ast.fix_missing_locations(ast.Call(ast.Name("range", ast.Load()), given, []))
+        case ast.Call(args=arguments) as call if called_name(call) == "trange":
+            return ast.fix_missing_locations(ast.Call(ast.Name("range", ast.Load()), arguments, []))
     return iterated
 
 
 def _changes(one: ast.stmt, live: frozenset[str]) -> bool:
     """Whether it mutates a live value: ``counter.advance()``, ``random.shuffle(order)``, ``order.random_()``."""
     match one:
-        case ast.Expr(ast.Call(function, given) as call) if called_name(call) not in TOLD:
+        case ast.Expr(ast.Call(function, arguments) as call) if called_name(call) not in REPORTING:
             is_on = isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)
             base = function.value.id if is_on else ""  # type: ignore[attr-defined]
-            names = {arg.id for arg in given if isinstance(arg, ast.Name)}
+            names = {arg.id for arg in arguments if isinstance(arg, ast.Name)}
             writes = called_name(call).endswith("_") or called_name(call) == "shuffle"
             return (base in live and base not in ("torch", "np", "numpy", "random")) or bool(writes and names & live)
     return False

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from port.scripts.writing.capture import LossPath, given_in
+from port.scripts.writing.capture import LossPath, path_tensors
 from port.scripts.writing.followed import outside
 from port.scripts.writing.number_names import common, numbers_in
 from port.scripts.writing.path_writer import MOVES, NOTHING, PathWriter, Said, Varying
@@ -90,7 +90,7 @@ def _output(path: LossPath) -> str | None:
     for call in reversed(path.calls):
         if call.name not in MOVES:
             break
-        output = next((given.description.get("output") for given in given_in(call.live)), None)
+        output = next((tensor.description.get("output") for tensor in path_tensors(call.live)), None)
     return output
 
 

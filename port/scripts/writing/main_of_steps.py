@@ -39,10 +39,10 @@ $hyperparameters    updates = $updating
         sys.exit(f"there are checkpoints in {args.jax_checkpoints}: resume with $resume, or choose another folder")
     with run.recording(done) if run else nullcontext(), keeper:
         for doing$rate in plan:
-$evaluated            given = next(updates, None)
-            if given is None:  # all requested updates are made
+$evaluated            batch_arrays = next(updates, None)
+            if batch_arrays is None:  # all requested updates are made
                 break
-            state, loss = train_step(graphdef, state, $lr*given$options)
+            state, loss = train_step(graphdef, state, $lr*batch_arrays$options)
             if run:
                 run.record(step, loss=loss)
             if step % $every == 0:

@@ -95,16 +95,18 @@ def numbers_module(
     writer = PathWriter(paths[0], frozenset(), ends, trains=False)
     lines = writer.statements()
     names = {
-        str(told["part"]): name for name, told in zip(source.inputs, source.descriptions, strict=True) if "part" in told
+        str(description["part"]): name
+        for name, description in zip(source.inputs, source.descriptions, strict=True)
+        if "part" in description
     }
-    strange = [name for name, told in writer.descriptions.items() if told.get("part") not in names]
+    strange = [name for name, description in writer.descriptions.items() if description.get("part") not in names]
     if strange or set(writer.modules) - set(source.modules):
         raise UsageError(
             f"the evaluation computes with {', '.join(strange or sorted(set(writer.modules) - set(source.modules)))}, "
             "which train_step does not have"
         )
-    given = {name: names[str(told["part"])] for name, told in writer.descriptions.items()}
-    if any(name != inputs for name, inputs in given.items()):
+    names_in_training = {name: names[str(description["part"])] for name, description in writer.descriptions.items()}
+    if any(name != inputs for name, inputs in names_in_training.items()):
         raise UsageError("the evaluation has other names for the parts of a batch than training")
     text = TORCH.substitute(
         script=script,
@@ -154,7 +156,7 @@ def evaluation_file(
     tree = ast.parse(translated.source)
     wanted = _with_what_it_needs(tree, CLASS)
     (cls,) = [one for one in wanted if isinstance(one, ast.ClassDef) and one.name == CLASS]
-    given_models(cls, source.modules)
+    take_models(cls, source.modules)
     models = _models(cls)
     held = {one.attr for one in ast.walk(ast.parse(loss_model)) if isinstance(one, ast.Attribute)}
     layouts = {name: tuple(layouts[0].order) for name, layouts in translated.boundary.layouts.items() if layouts}
@@ -186,7 +188,7 @@ def evaluation_file(
     )
 
 
-def given_models(cls: ast.ClassDef, models: Sequence[str]) -> None:
+def take_models(cls: ast.ClassDef, models: Sequence[str]) -> None:
     """Change a class to take the models that it constructs itself, so that the trained ones are evaluated."""
     init = next((one for one in cls.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), None)
     for statement in init.body if init is not None else ():
@@ -213,15 +215,15 @@ def _moved(name: str, before: Sequence[int] | None, wanted: Sequence[int] | None
 
 def _with_what_it_needs(tree: ast.Module, name: str) -> list[ast.stmt]:
     """A class of a written file, with the functions and constants that it needs, but without the models' classes."""
-    given = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef | ast.ClassDef)}
-    given_constants = {
+    definitions = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef | ast.ClassDef)}
+    constants = {
         target.id: one
         for one in tree.body
         if isinstance(one, ast.Assign)
         for target in one.targets
         if isinstance(target, ast.Name)
     }
-    known: dict[str, ast.stmt] = {**given, **given_constants}
+    known: dict[str, ast.stmt] = {**definitions, **constants}
     pending, found = [name], list[ast.stmt]()
     while pending:
         one = known.get(pending.pop())

@@ -58,14 +58,16 @@ def settings_of_optimizer(
     tree, call = found
     groups = optimizer.param_groups
     arguments = dict(arguments_by_name(type(optimizer), call))
-    own = _groups_given(arguments.pop("params", None), tree)
+    own = _settings_of_groups(arguments.pop("params", None), tree)
     if own is not None and len(own) != len(groups):
         return
     for name, node in arguments.items():
         places = [number for number in range(len(groups)) if own is None or name not in own[number]]
         if name == "lr" and len(places) == len(groups) and _is_replaced(optimizer) and len(schedulers) == 1:
-            for given in filter(None, constructed):
-                yield Setting(name, node, (HeldByConstruction(schedulers[0], _bound(schedulers[0], given), None),))
+            for scheduler_arguments in filter(None, constructed):
+                yield Setting(
+                    name, node, (HeldByConstruction(schedulers[0], _bound(schedulers[0], scheduler_arguments), None),)
+                )
             continue
         yield from _settings(name, node, [groups[number] for number in places], schedulers, places)
     for number, of_group in enumerate(own or ()):
@@ -84,15 +86,15 @@ def settings_of_scheduler(scheduler: Any, event: Event, arguments: Arguments | N
     """
     found = constructor_call(type(scheduler), event)
     nodes = dict(arguments_by_name(type(scheduler), found[1])) if found is not None else {}
-    given = _bound(scheduler, arguments) if arguments is not None else {}
-    if nodes.keys() >= {*EPOCHS} and given.keys() >= {*EPOCHS}:
+    bound = _bound(scheduler, arguments) if arguments is not None else {}
+    if nodes.keys() >= {*EPOCHS} and bound.keys() >= {*EPOCHS}:
         epochs, steps = (nodes.pop(name) for name in EPOCHS)
         nodes["total_steps"] = ast.copy_location(ast.BinOp(epochs, ast.Mult(), steps), epochs)
-        given["total_steps"] = math.prod(given.pop(name) for name in EPOCHS)
+        bound["total_steps"] = math.prod(bound.pop(name) for name in EPOCHS)
     for name, node in nodes.items():
         held = next((key for key in (name, f"_{name}") if key in vars(scheduler)), None)
-        if name in given and name != "optimizer" and not hasattr(scheduler, "_schedulers"):
-            yield Setting(name, node, (HeldByConstruction(scheduler, given, name),))
+        if name in bound and name != "optimizer" and not hasattr(scheduler, "_schedulers"):
+            yield Setting(name, node, (HeldByConstruction(scheduler, bound, name),))
         elif held is not None:
             yield from _settings(name, node, [vars(scheduler)], (), [], held)
 
@@ -135,7 +137,7 @@ def _settings(
     yield Setting(name, node, tuple(held))
 
 
-def _groups_given(node: ast.expr | None, tree: ast.Module) -> list[dict[str, ast.expr]] | None:
+def _settings_of_groups(node: ast.expr | None, tree: ast.Module) -> list[dict[str, ast.expr]] | None:
     """The settings of each group with its own options; None if the source does not list the groups."""
     if isinstance(node, ast.Name):
         values = [one.value for one in ast.walk(tree) if isinstance(one, ast.Assign) and _sets(one, node.id)]

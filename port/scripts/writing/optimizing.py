@@ -62,8 +62,12 @@ def schedulers_of(observation: Observation, copies: Copies) -> list[Any]:
 
 def scheduler_events(observation: Observation, copies: Copies) -> list[tuple[Any, Event, Any]]:
     """The copies of all schedulers, including nested ones, each with its event and arguments."""
-    told = {event["name"]: event for event in observation.schedulers}
-    return [(one, told[name], copies.given.get(name)) for name, one in copies.schedulers.items() if name in told]
+    events = {event["name"]: event for event in observation.schedulers}
+    return [
+        (one, events[name], copies.scheduler_arguments.get(name))
+        for name, one in copies.schedulers.items()
+        if name in events
+    ]
 
 
 def stepped(events: Sequence[Event]) -> list[str]:

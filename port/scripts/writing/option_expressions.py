@@ -111,8 +111,8 @@ class OptionExpressions:
             case ast.Call(ast.Name("len"), [ast.Name(name)], []) if name in self._lengths:
                 return node
             case ast.Call(ast.Name(name), arguments, []) if name in FUNCTIONS and name != "len":
-                given = [self._written_out(one, depth) for one in arguments]
-                return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), given, []), node)
+                written = [self._written_out(one, depth) for one in arguments]
+                return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), written, []), node)
         raise _Else
 
 

@@ -34,7 +34,7 @@ $options
 
 
 ${batches}def $data($args: argparse.Namespace) -> tuple[dict[str, Any], $gives$type]:
-    """$about$told"""
+    """$about$more"""
 $body
 $generators
 $inputs    return {$loaders}, $epochs$made
@@ -60,7 +60,7 @@ class Batches:
 RATES = Template('''
 
 def rates($args: argparse.Namespace) -> Generator[float, $sent, None]:
-    """The learning rate of each epoch.$told"""
+    """The learning rate of each epoch.$more"""
 $body
 ''')
 TYPES = ("int", "float", "str")
@@ -106,7 +106,7 @@ def original_source(
         rates=_rates(loop),
         epochs=ast.unparse(loop.epochs),
         type=(", Callable[[Any], tuple[Any, ...]]" if inputs else "") + (CALLABLE if loop.numbers else ""),
-        told=(" And what it makes from a batch." if inputs else "") + (NUMBERED if loop.numbers else ""),
+        more=(" And what it makes from a batch." if inputs else "") + (NUMBERED if loop.numbers else ""),
         inputs="".join(f"\n    {line}" for line in inputs) + "\n\n" if inputs else "",
         made=(", inputs" if inputs else "") + (f", {loop.numbers}" if loop.numbers else ""),
         together=together_source(name_of_data(loop), ranks) if ranks > 1 else "",
@@ -133,7 +133,7 @@ def _rates(loop: EpochLoop) -> str:
     return RATES.substitute(
         args=loop.taken.options or "args",
         sent="float" if loop.hears else "None",
-        told=" The result of each epoch's evaluation is sent to it." if loop.hears else "",
+        more=" The result of each epoch's evaluation is sent to it." if loop.hears else "",
         body=textwrap.indent(loop.rates, "    "),
     )
 

@@ -77,7 +77,7 @@ class OtherShapes:
         import jax
         from flax import nnx
 
-        said = {(model, name): repr(value) for model, given in values.items() for name, value in given.items()}
+        said = {(model, name): repr(value) for model, arguments in values.items() for name, value in arguments.items()}
         construction = self.construction.source(said)
         with written_module(self.folder, ["model"]) as written:
             names = vars(sys.modules["model"])

@@ -72,9 +72,9 @@ def _may_be(node: ast.AST, classes: frozenset[str], tree: ast.Module, seen: froz
             is_maker = any(isinstance(one, ast.Name) and one.id in classes for one in ast.walk(made))
             return called in classes or (is_maker and isinstance(made, Function))
         case ast.Call(func, arguments):  # a library returns such an object only if it takes one
-            given = [*arguments, *(word.value for word in node.keywords)]
-            given += [func.value] if isinstance(func, ast.Attribute) else []
-            return any(_may_be(one, classes, tree, seen) for one in given if not isinstance(one, ast.Constant))
+            passed = [*arguments, *(word.value for word in node.keywords)]
+            passed += [func.value] if isinstance(func, ast.Attribute) else []
+            return any(_may_be(one, classes, tree, seen) for one in passed if not isinstance(one, ast.Constant))
         case ast.Constant():
             return False
     return any(_may_be(child, classes, tree, seen) for child in ast.iter_child_nodes(node))
@@ -130,7 +130,7 @@ def set_by(target: ast.expr, value: ast.expr) -> list[tuple[str, ast.expr]]:
     return [(one.id if isinstance(one, ast.Name) else one.attr, value) for one in inner]
 
 
-def given_for(
+def argument_for(
     name: str, call: ast.Call, function: Function, options: Collection[str], *, is_bound: bool = False
 ) -> ast.expr | None:
     """A call's argument for a parameter, or the default; None if it is not visible.
@@ -163,20 +163,20 @@ def given_for(
     return _unpacked(name, unpacked[0], default, options) if unpacked else default
 
 
-def _unpacked(name: str, given: ast.expr, default: ast.expr | None, options: Collection[str]) -> ast.expr | None:
-    """The argument that ``**given`` passes for a parameter."""
-    match given:
+def _unpacked(name: str, mapping: ast.expr, default: ast.expr | None, options: Collection[str]) -> ast.expr | None:
+    """The argument that ``**mapping`` passes for a parameter."""
+    match mapping:
         case ast.Dict(keys, values) if all(isinstance(key, ast.Constant) for key in keys):
             said = {key.value: value for key, value in zip(keys, values, strict=True) if isinstance(key, ast.Constant)}
             return said.get(name, default)
         case ast.Call(ast.Name("vars"), [holder]):
             if default is not None and name not in options:
                 return default if options else None
-            return ast.fix_missing_locations(ast.copy_location(ast.Attribute(holder, name, ast.Load()), given))
+            return ast.fix_missing_locations(ast.copy_location(ast.Attribute(holder, name, ast.Load()), mapping))
     if default is not None:
         return None  # whether it holds one is not known
-    item = ast.Subscript(given, ast.Constant(name), ast.Load())
-    return ast.fix_missing_locations(ast.copy_location(item, given))
+    item = ast.Subscript(mapping, ast.Constant(name), ast.Load())
+    return ast.fix_missing_locations(ast.copy_location(item, mapping))
 
 
 def option_names(tree: ast.Module) -> set[str]:

@@ -34,7 +34,7 @@ from port.scripts.writing.evaluation_lines import (
 from port.scripts.writing.loop import loop_over_batches
 from port.scripts.writing.own_calls import Function, is_call_of
 from port.scripts.writing.saved_in_evaluation import without_saves
-from port.scripts.writing.shared_function import calls_given, specialized
+from port.scripts.writing.shared_function import calls_with_loader, specialized
 from port.scripts.writing.sums_on_device import sums_of, with_sums
 from port.scripts.writing.taken_statements import called_name, calls_in, names_set
 
@@ -123,10 +123,12 @@ def own_evaluation(
     free = {name for one in whole for name in loaded(one)} - own - set(vars(builtins)) - {loader, *OURS}
     imports = [one for one in tree.body if _gives(one) & free and _is_plain(one)]
     free -= {name for one in imports for name in _gives(one)}
-    given = arguments_of(around, call) if call is not None else {}
-    said = {name: value.id if isinstance(value := given.get(name), ast.Name) else name for name in free}
+    arguments = arguments_of(around, call) if call is not None else {}
+    said = {name: value.id if isinstance(value := arguments.get(name), ast.Name) else name for name in free}
     more = tuple((name, known[said[name]]) for name in sorted(free) if said[name] in known)
-    constants = [_constant(name, given[name]) for name in sorted(free) if isinstance(given.get(name), ast.Constant)]
+    constants = [
+        _constant(name, arguments[name]) for name in sorted(free) if isinstance(arguments.get(name), ast.Constant)
+    ]
     free -= {name for name, _ in more} | {name for one in constants for name in names_set(one)}
     used = {one.id for one in ast.walk(around) if isinstance(one, ast.Name)}
     if strange := free or used & {*OURS}:
@@ -152,7 +154,7 @@ def _function_of(
     if not functions or not any(one is loop for one in without_guards(functions[-1].body)):
         return (functions[-1] if functions else tree), None
     calls = [one for one in calls_in(tree) if is_call_of(one, begun["function"], begun["file"])]
-    calls = calls_given(calls, loader)
+    calls = calls_with_loader(calls, loader)
     if len(calls) != 1:
         raise UsageError(f"{place_of(begun)} evaluates in a function that is called at {len(calls)} places")
     return functions[-1], calls[0]

@@ -75,9 +75,9 @@ def own_loop_of(
         if epochs is None or not update["by_hand"]:
             raise UsageError("the script sets the learning rate by hand: compute it before each call of train_step")
         models = {one["name"] for one in observation.models}
-        told = evaluated if "evaluation" in loaders else None
+        evaluates = evaluated if "evaluation" in loaders else None
         rate = rate_expression(update)
-        rates, hears, nodes, lacking = rates_source(scope, epochs, rate, where, told, models)
+        rates, hears, nodes, lacking = rates_source(scope, epochs, rate, where, evaluates, models)
         others += nodes
         needed |= lacking
         if hears:

@@ -225,18 +225,20 @@ class _Reader:
     def _read_function(self, statement: ast.stmt, function: Function, call: ast.Call) -> None:
         """Read what a function prints, with its call's arguments; its result gets the caller's name afterwards."""
         outer = self._known
-        given = arguments_of(function, call)
+        arguments = arguments_of(function, call)
         passed = {
-            name: outer[value.id] for name, value in given.items() if isinstance(value, ast.Name) and value.id in outer
+            name: outer[value.id]
+            for name, value in arguments.items()
+            if isinstance(value, ast.Name) and value.id in outer
         }
-        self._known = {name: said for name, said in outer.items() if name not in given} | passed
+        self._known = {name: said for name, said in outer.items() if name not in arguments} | passed
         returned = next((one.value for one in function.body if isinstance(one, ast.Return)), None)
         self.read([one for one in function.body if not isinstance(one, ast.Return)])
         if isinstance(statement, ast.Assign) and returned is not None:
             made = ast.Assign(statement.targets, returned)
             made = ast.fix_missing_locations(ast.copy_location(made, statement))
             self._keep(made, known={**outer, **self._known})
-        self._known = outer | {name: said for name, said in self._known.items() if name not in given}
+        self._known = outer | {name: said for name, said in self._known.items() if name not in arguments}
 
     def _take(self, statement: ast.stmt) -> None:
         """Keep a sum, or a print."""

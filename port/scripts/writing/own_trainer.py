@@ -47,11 +47,11 @@ def write_own_trainer(
         UsageError: the script's loop is too complex; the message has the line, and what to write.
     """
     inputs = [name for name in source.inputs if name not in source.states]
-    told = dict(zip(source.inputs, source.descriptions, strict=True))
+    descriptions = dict(zip(source.inputs, source.descriptions, strict=True))
     where = observation.steps[0][0]["where"]
     if step.microbatches > 1:
         raise UsageError(f"an update uses {step.microbatches} batches that the loop makes: write the loop by hand")
-    expressions = [told[name].get("expression") for name in inputs]
+    expressions = [descriptions[name].get("expression") for name in inputs]
     if missing := [name for name, said in zip(inputs, expressions, strict=True) if said is None]:
         raise UsageError(
             f"{missing[0]}, an input of train_step, has no name in the loop (which begins at {place_of(where)}): name "
@@ -74,7 +74,7 @@ def write_own_trainer(
     like = {
         name: next(one for one in inputs if one != name and observed[0][one].shape == observed[0][name].shape)
         for name in inputs
-        if told[name].get("flattened")
+        if descriptions[name].get("flattened")
     }
     called = next((one["where"] for one in observation.evaluation if one["event"] == "call"), None)
     facts = facts_of(

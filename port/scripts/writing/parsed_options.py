@@ -34,9 +34,9 @@ def _in_place(statement: ast.stmt, functions: dict[str, Function]) -> Sequence[a
     before = [one for one in function.body if not isinstance(one, ast.Return) and not _is_docstring(one)]
     if isinstance(value, ast.Name) and value.id == name:
         return before
-    given = ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], value), statement)
-    given.col_offset += 1  # the file has other source there
-    return [*before, ast.fix_missing_locations(given)]
+    assignment = ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], value), statement)
+    assignment.col_offset += 1  # the file has other source there
+    return [*before, ast.fix_missing_locations(assignment)]
 
 
 def _parsed(function: Function) -> ast.expr | None:

@@ -11,7 +11,7 @@ import torch
 from port.errors import UsageError
 from port.scripts.observing.graph import Computation
 from port.scripts.wording import place_of
-from port.scripts.writing.capture import FilledTensor, LossPath, PathTensor, given_in
+from port.scripts.writing.capture import FilledTensor, LossPath, PathTensor, path_tensors
 from port.scripts.writing.followed import needed_calls, outside
 from port.scripts.writing.number_names import tensor_of_length
 from port.scripts.writing.said_in_source import attribute, defaults_of, index_of, part_of, said_number, target_of
@@ -98,7 +98,7 @@ class PathWriter:
 
     def _expression(self, call: Computation) -> str:
         positional, named = call.live if call.live is not None else ((), {})
-        given = [self._value(one, call) for one in positional]
+        arguments = [self._value(one, call) for one in positional]
         defaults = defaults_of(call.name)
         written = {key: self._value(one, call) for key, one in named.items()}  # all are counted
         written = {key: said for key, said in written.items() if not isinstance(named[key], torch.device)}
@@ -108,25 +108,25 @@ class PathWriter:
             root, *rest = call.name.split(".")
             if root not in self.modules:
                 self.modules.append(root)
-            written_call = f"{attribute(['self', root, *rest])}({', '.join([*given, *options])})"
+            written_call = f"{attribute(['self', root, *rest])}({', '.join([*arguments, *options])})"
             is_cut = self._trains and call.more.get("has_parameters") and not call.more.get("grad")
             return f"{written_call}.detach()" if is_cut else written_call
-        if method in INFIX and len(given) == 2 and not options:
-            return f"{given[0]} {INFIX[method]} {given[1]}"
-        if method in REFLECTED and len(given) == 2:
-            return f"{given[1]} {REFLECTED[method]} {given[0]}"
+        if method in INFIX and len(arguments) == 2 and not options:
+            return f"{arguments[0]} {INFIX[method]} {arguments[1]}"
+        if method in REFLECTED and len(arguments) == 2:
+            return f"{arguments[1]} {REFLECTED[method]} {arguments[0]}"
         if method == "neg":
-            return f"-{given[0]}"
+            return f"-{arguments[0]}"
         if method == "__getitem__":
-            return f"{given[0]}[{index_of(given[1], list(positional)[1])}]"
+            return f"{arguments[0]}[{index_of(arguments[1], list(positional)[1])}]"
         if call.name.startswith("torch.Tensor."):
-            return f"{given[0]}.{method}({', '.join([*given[1:], *options])})"
+            return f"{arguments[0]}.{method}({', '.join([*arguments[1:], *options])})"
         if not call.name.startswith("torch."):
             raise UsageError(
                 f"{place_of(call.where)}: {call.name} is a function of the script, which port does not write"
             )
         function = call.name.replace("torch.nn.functional.", "F.")
-        return f"{function}({', '.join([*given, *options])})"
+        return f"{function}({', '.join([*arguments, *options])})"
 
     def _value(self, value: Any, call: Computation) -> str:
         if isinstance(value, PathTensor):
@@ -172,39 +172,39 @@ class PathWriter:
         is_known = tensor is not None and (tensor.call in self._names or _key(tensor) in self._input_names)
         return f"{self._tensor(axis.tensor)}.size({axis.number})" if said is None and axis and is_known else said
 
-    def _tensor(self, given: PathTensor) -> str:
-        if "parameter" in given.description:
-            root, *rest = given.description["parameter"].split(".")
+    def _tensor(self, tensor: PathTensor) -> str:
+        if "parameter" in tensor.description:
+            root, *rest = tensor.description["parameter"].split(".")
             if root not in self.modules:
                 self.modules.append(root)
             return attribute(["self", root, *rest])
-        given = self._before_moves(given)
-        if given.call is not None and given.call in self._names:
-            return part_of(self._names[given.call], given.description.get("output"))
-        return self._input(given)
+        tensor = self._before_moves(tensor)
+        if tensor.call is not None and tensor.call in self._names:
+            return part_of(self._names[tensor.call], tensor.description.get("output"))
+        return self._input(tensor)
 
-    def _before_moves(self, given: PathTensor) -> PathTensor:
+    def _before_moves(self, tensor: PathTensor) -> PathTensor:
         """A tensor before it was moved to a device."""
-        while given.call is not None and (call := self._all.get(given.call)) is not None and call.name in MOVES:
-            (given,) = given_in(call.live)[:1]
-        return given
+        while tensor.call is not None and (call := self._all.get(tensor.call)) is not None and call.name in MOVES:
+            (tensor,) = path_tensors(call.live)[:1]
+        return tensor
 
-    def _input(self, given: PathTensor) -> str:
-        key = _key(given)
-        if given.description.get("state") in self._states:
-            assert given.value is not None
-            self.inputs[given.description["state"]], self.descriptions[given.description["state"]] = (
-                given.value,
-                given.description,
+    def _input(self, tensor: PathTensor) -> str:
+        key = _key(tensor)
+        if tensor.description.get("state") in self._states:
+            assert tensor.value is not None
+            self.inputs[tensor.description["state"]], self.descriptions[tensor.description["state"]] = (
+                tensor.value,
+                tensor.description,
             )
-            return str(given.description["state"])
+            return str(tensor.description["state"])
         if key not in self._input_names:
-            name = given.variable or given.description.get("variable") or given.description.get("part") or ""
-            kind = "batch" if "batch" in given.description else "given"
+            name = tensor.variable or tensor.description.get("variable") or tensor.description.get("part") or ""
+            kind = "batch" if "batch" in tensor.description else "input"
             self._input_names[key] = self._free(name if name.isidentifier() else f"{kind}_{len(self.inputs)}")
-            assert given.value is not None
-            self.inputs[self._input_names[key]] = given.value
-            self.descriptions[self._input_names[key]] = {**given.description, "expression": given.expression}
+            assert tensor.value is not None
+            self.inputs[self._input_names[key]] = tensor.value
+            self.descriptions[self._input_names[key]] = {**tensor.description, "expression": tensor.expression}
         return self._input_names[key]
 
     def _free(self, name: str) -> str:
@@ -215,12 +215,12 @@ class PathWriter:
         return candidate
 
 
-def _key(given: PathTensor) -> tuple[Any, ...]:
+def _key(tensor: PathTensor) -> tuple[Any, ...]:
     """The key that identifies an input."""
     return (
-        given.call,
-        given.description.get("output"),
-        given.description.get("batch"),
-        given.description.get("part"),
-        given.variable,
+        tensor.call,
+        tensor.description.get("output"),
+        tensor.description.get("batch"),
+        tensor.description.get("part"),
+        tensor.variable,
     )

@@ -157,11 +157,11 @@ def prove(
         left: Sequence[Any] = ()
         for number, microbatches in enumerate(updates):
             batches = [translation.to_flax(tuple(batch.values())) for batch in microbatches]
-            given = batches[0] if len(batches) == 1 else [np.stack(parts) for parts in zip(*batches, strict=True)]
+            inputs = batches[0] if len(batches) == 1 else [np.stack(parts) for parts in zip(*batches, strict=True)]
             if states and goes_on[number]:
-                given = [*given[: -len(states)], *left]
+                inputs = [*inputs[: -len(states)], *left]
             masks = {"masks": masks_of(number, len(batches))} if shared else {}
-            state, loss, *more = written.train_step(graphdef, state, *rates[number : number + 1], *given, **masks)
+            state, loss, *more = written.train_step(graphdef, state, *rates[number : number + 1], *inputs, **masks)
             left = more[0] if more else ()
             losses.append(float(loss))
         model = nnx.merge(graphdef, state.params, state.rest)

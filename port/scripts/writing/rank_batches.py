@@ -44,20 +44,20 @@ class RankInputs:
     parts: Sequence[Sequence[Mapping[str, torch.Tensor]]] = ()
 
 
-def given_in_paths(paths: Sequence[LossPath]) -> RankInputs:
+def inputs_of_paths(paths: Sequence[LossPath]) -> RankInputs:
     """This process's inputs; the paths come from `followed`."""
     varying = varying_numbers(paths) if paths else frozenset()
     said = names_of_numbers(paths, varying)
     return RankInputs([inputs_of(path, varying, said) for path in paths], [path.value for path in paths])
 
 
-def save_given(folder: Path, paths: Sequence[LossPath]) -> None:
+def save_inputs(folder: Path, paths: Sequence[LossPath]) -> None:
     """Save the inputs for rank 0, atomically."""
     from safetensors.torch import save_file
 
-    given = given_in_paths([followed(path) for path in paths if path.calls])
-    tensors = {f"{n}.{name}": one.contiguous() for n, its in enumerate(given.inputs) for name, one in its.items()}
-    tensors["losses"] = torch.tensor(given.losses, dtype=torch.float64)
+    rank_inputs = inputs_of_paths([followed(path) for path in paths if path.calls])
+    tensors = {f"{n}.{name}": one.contiguous() for n, its in enumerate(rank_inputs.inputs) for name, one in its.items()}
+    tensors["losses"] = torch.tensor(rank_inputs.losses, dtype=torch.float64)
     save_file(tensors, folder / f".{FILE}")
     (folder / f".{FILE}").rename(folder / FILE)
 
@@ -75,7 +75,7 @@ def leaves_it_to_the_first(session: Session, capture: Capture) -> bool:
         if (session.folder / FILE).exists():
             return
         try:
-            save_given(session.folder, capture.paths)
+            save_inputs(session.folder, capture.paths)
         except Exception as error:  # anything in the script's data
             (session.folder / NOTHING).write_text(f"{type(error).__name__}: {error}", "utf-8")
 

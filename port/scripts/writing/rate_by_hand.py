@@ -11,7 +11,7 @@ from port.scripts.events import Event
 from port.scripts.observation import Observation
 from port.scripts.observing.statements import loops_of, parsed
 from port.scripts.writing.loop_slice import Yielded, slice_of
-from port.scripts.writing.own_calls import Function, given_for
+from port.scripts.writing.own_calls import Function, argument_for
 from port.scripts.writing.taken_statements import called_name, calls_in, holds, names_loaded, targets_of
 
 NAME = "lr"
@@ -45,7 +45,7 @@ class RateByHand:
 def rate_by_hand(
     loop: ast.For | ast.While,
     first_rate: float,
-    given_first: Sequence[ast.expr],
+    first_expressions: Sequence[ast.expr],
     functions: Sequence[Function] = (),
     rows: Sequence[str] = (),
 ) -> RateByHand:
@@ -54,7 +54,7 @@ def rate_by_hand(
     Args:
         loop: the loop over the steps.
         first_rate: the rate with which the optimizer is constructed.
-        given_first: the expressions for it.
+        first_expressions: the expressions for it.
         functions: the script's functions, which may set it.
         rows: the script's lines.
 
@@ -63,7 +63,7 @@ def rate_by_hand(
     """
     found = [one for one in _inner(loop) if _sets_rate(one)]
     if not found and (called := _called_setting(loop, functions)) is not None:
-        return _rate_of_function(loop, first_rate, given_first, rows, *called)
+        return _rate_of_function(loop, first_rate, first_expressions, rows, *called)
     if len(found) != 1:
         how = "in no line of the loop itself" if not found else f"at {' and '.join(f'line {o.lineno}' for o in found)}"
         raise UsageError(
@@ -73,19 +73,19 @@ def rate_by_hand(
     (statement,) = found
     outer, value = _set_value(loop, statement)
     name = value.id if isinstance(value, ast.Name) and isinstance(statement, ast.Assign) else _free(loop)
-    rate = RateByHand(name, ast.Name(name, ast.Load()), {outer: None}, nodes=[value, *given_first])
+    rate = RateByHand(name, ast.Name(name, ast.Load()), {outer: None}, nodes=[value, *first_expressions])
     if isinstance(statement, ast.AugAssign):
         value = ast.BinOp(ast.Name(name, ast.Load()), statement.op, value)
     if not (isinstance(value, ast.Name) and value.id == name):
         rate.others[outer] = _assignment(name, value, statement.lineno)
-        rate.first = [_first(name, first_rate, given_first)]
+        rate.first = [_first(name, first_rate, first_expressions)]
     return rate
 
 
 def _rate_of_function(
     loop: ast.stmt,
     first_rate: float,
-    given_first: Sequence[ast.expr],
+    first_expressions: Sequence[ast.expr],
     rows: Sequence[str],
     statement: ast.stmt,
     call: ast.Call,
@@ -98,20 +98,20 @@ def _rate_of_function(
         raise UsageError(f"line {setting.lineno} changes the rate in a function: set it in the loop's own lines")
     made = slice_of([], function.body, {outer: replace(Yielded.of([value], ast.unparse(value)), word="return")}, rows)
     parameters = [one.arg for one in function.args.args if one.arg in made.needed]
-    values = [given_for(one, call, function, ()) for one in parameters]
-    given = [one for one in values if one is not None]
-    if len(given) != len(values):
+    values = [argument_for(one, call, function, ()) for one in parameters]
+    arguments = [one for one in values if one is not None]
+    if len(arguments) != len(values):
         raise UsageError(
             f"line {call.lineno}: the arguments of {function.name} are not visible: set the rate in the loop"
         )
     name, own = _free(loop), f"{function.name}_rate"
-    said = ast.Call(ast.Name(own, ast.Load()), [*given], [])
+    said = ast.Call(ast.Name(own, ast.Load()), [*arguments], [])
     return RateByHand(
         name,
         ast.Name(name, ast.Load()),
         {statement: _assignment(name, said, statement.lineno)},
-        [_first(name, first_rate, given_first)],
-        [*made.nodes, *given, *given_first],
+        [_first(name, first_rate, first_expressions)],
+        [*made.nodes, *arguments, *first_expressions],
         [made.function(own, parameters)],
         frozenset(made.needed - set(parameters)),
         own,
@@ -156,9 +156,9 @@ def is_set_around(where: Event) -> bool:
     return is_called or any(_sets_rate(one) for loop in loops for one in _inner(loop))
 
 
-def _first(name: str, rate: float, given: Sequence[ast.expr]) -> ast.stmt:
+def _first(name: str, rate: float, expressions: Sequence[ast.expr]) -> ast.stmt:
     """Assign the rate with which the optimizer is constructed, by the script's expression."""
-    return _assignment(name, given[-1] if given else ast.Constant(rate), 0)
+    return _assignment(name, expressions[-1] if expressions else ast.Constant(rate), 0)
 
 
 def _assignment(name: str, value: ast.expr, line: int) -> ast.stmt:
@@ -204,11 +204,11 @@ def made_with(observation: Observation, tree: ast.Module) -> list[ast.expr]:
         if isinstance(call, ast.Call) and call.lineno in lines:
             found += [word.value for word in call.keywords if word.arg == "lr"] or call.args[1:2]
     for function in functions:  # it may be a parameter of one of them
-        given = [one.id for one in found if isinstance(one, ast.Name)]
-        names = [one.arg for one in function.args.args if one.arg in given]
+        used = [one.id for one in found if isinstance(one, ast.Name)]
+        names = [one.arg for one in function.args.args if one.arg in used]
         if names and any(holds(function, line) for line in lines):
             is_bound = function.args.args[0].arg == "self"
             calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and called_name(one) == function.name]
-            values = [given_for(name, call, function, (), is_bound=is_bound) for name in names for call in calls]
+            values = [argument_for(name, call, function, (), is_bound=is_bound) for name in names for call in calls]
             found += [one for one in values if one is not None]
     return found

@@ -71,8 +71,8 @@ def check_data(
     line = place_of((training["constructed"] or training)["where"])
     with own_module(file, line) as module:
         made, _, *inputs = getattr(module, function)(module.options().parse_args(sys.argv[1:]))
-        given = inputs.pop()(len(made["training"])) if loop.numbers else ()
-        found_numbers = [[*one] if isinstance(one, tuple) else [one] for one in islice(given, len(numbers))]
+        own_numbers = inputs.pop()(len(made["training"])) if loop.numbers else ()
+        found_numbers = [[*one] if isinstance(one, tuple) else [one] for one in islice(own_numbers, len(numbers))]
         for one in inputs:
             one(next(iter(made["training"])))
         pairs = {"training": loaders[training["name"]]}
@@ -167,11 +167,11 @@ def check_steps(file: Path, function: str, seen: Sequence[SeenBatch], rates: Seq
             found: tuple[Any, Any] = getattr(module, function)(module.options().parse_args(sys.argv[1:]))
             return found
 
-        given = [one[1] for one in islice((one for one in made()[1] if one[0] == "update"), len(rates))]
+        own_rates = [one[1] for one in islice((one for one in made()[1] if one[0] == "update"), len(rates))]
         others = [one for one in seen if not any(_are_same(one.parts, found) for found in _drawn_again(one, made))]
-    if given != list(rates):
+    if own_rates != list(rates):
         raise UsageError(
-            f"{line}: its lines alone give the learning rates {given}, but the script's are {[*rates]}: "
+            f"{line}: its lines alone give the learning rates {own_rates}, but the script's are {[*rates]}: "
             "compute it before each call of train_step"
         )
     if others:

@@ -123,12 +123,12 @@ def _arguments(observation: Observation, copies: Copies, name: str) -> list[Shap
     if event is None or call is None:
         return []
     expressions = OptionExpressions(call[0], observation.options, ())
-    given = copies.arguments.get(name, {})
+    passed = copies.arguments.get(name, {})
     file = Path(event["constructed"]["where"]["file"])
     found = []
     for argument, node in arguments_by_name(cls, call[1]):
         expression = expressions.of(node)
-        if expression is not None and given.get(argument) == expression.value:
+        if expression is not None and passed.get(argument) == expression.value:
             found.append(ShapingArgument(name, argument, expression, file))
     return found
 

@@ -14,7 +14,7 @@ from port.scripts.writing.taken_statements import calls_in, holds
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def calls_given(calls: Sequence[ast.Call], loader: str) -> list[ast.Call]:
+def calls_with_loader(calls: Sequence[ast.Call], loader: str) -> list[ast.Call]:
     """The calls of a function that take a loader, if there are several calls; otherwise all."""
     if len(calls) < 2:
         return list(calls)
@@ -30,10 +30,10 @@ def calling_line(tree: ast.Module, where: Event, loader: str) -> Event:
         loader: the script's name for the loader at the start of the epochs.
     """
     calls = [one for one in calls_in(tree) if is_call_of(one, where["function"], where["file"])]
-    given = calls_given(calls, loader)
-    if len(calls) < 2 or len(given) != 1:
+    with_loader = calls_with_loader(calls, loader)
+    if len(calls) < 2 or len(with_loader) != 1:
         return where
-    (call,) = given
+    (call,) = with_loader
     outer = [name for one, _, name in functions_of(tree) if holds(one, call.lineno)]
     return {**where, "line": call.lineno, "function": outer[-1] if outer else "<module>", "text": ast.unparse(call)}
 
@@ -42,14 +42,14 @@ def _arguments(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(word.value for word in call.keywords)]
 
 
-def specialized(function: _Definition, given: Mapping[str, ast.expr]) -> _Definition:
+def specialized(function: _Definition, arguments: Mapping[str, ast.expr]) -> _Definition:
     """A function specialised for one of its calls: branches whose conditions are false there are removed.
 
     Args:
         function: a function of the script.
-        given: the call's arguments. Only constants decide.
+        arguments: the call's arguments. Only constants decide.
     """
-    known = {name: value.value for name, value in given.items() if isinstance(value, ast.Constant)}
+    known = {name: value.value for name, value in arguments.items() if isinstance(value, ast.Constant)}
     stored = [one.id for one in ast.walk(function) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)]
     deciding = _Deciding({name: value for name, value in known.items() if name not in stored}, stored)
     found: _Definition = copy.deepcopy(function)

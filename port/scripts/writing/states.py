@@ -10,7 +10,7 @@ from typing import Any
 
 from port.scripts.observing.graph import Computation
 from port.scripts.observing.statements import statement_text
-from port.scripts.writing.capture import LossPath, PathTensor, given_in, mapped
+from port.scripts.writing.capture import LossPath, PathTensor, mapped, path_tensors
 
 Slot = tuple[int, int]
 """A call's index in a path, and a tensor's index among its arguments."""
@@ -40,16 +40,16 @@ def with_states(paths: Sequence[LossPath]) -> list[LossPath]:
 def _carried(before: LossPath, path: LossPath) -> dict[Slot, Source]:
     places = {call.number: place for place, call in enumerate(before.calls)}
     return {
-        slot: (places[given.origin[0]], given.origin[1])
-        for slot, given in _slots(path)
-        if given.origin is not None and given.origin[0] in places
+        slot: (places[tensor.origin[0]], tensor.origin[1])
+        for slot, tensor in _slots(path)
+        if tensor.origin is not None and tensor.origin[0] in places
     }
 
 
 def _slots(path: LossPath) -> Iterator[tuple[Slot, PathTensor]]:
     for place, call in enumerate(path.calls):
-        for number, given in enumerate(given_in(call.live)):
-            yield (place, number), given
+        for number, tensor in enumerate(path_tensors(call.live)):
+            yield (place, number), tensor
 
 
 def _names(calls: Sequence[Computation], sources: Sequence[Source]) -> dict[Source, str]:
@@ -95,13 +95,13 @@ def variable_of(name: str) -> str:
 def _named(path: LossPath, slots: dict[Slot, str], names: dict[Source, str], goes_on: bool) -> LossPath:
     calls = []
     for place, call in enumerate(path.calls):
-        count = iter(range(len(given_in(call.live))))
+        count = iter(range(len(path_tensors(call.live))))
 
-        def named(given: PathTensor, place: int = place, count: Iterator[int] = count) -> PathTensor:
+        def named(tensor: PathTensor, place: int = place, count: Iterator[int] = count) -> PathTensor:
             name = slots.get((place, next(count)))
             if name is None:
-                return given
-            return replace(given, description={"state": name}, call=None, variable=name, expression=None)
+                return tensor
+            return replace(tensor, description={"state": name}, call=None, variable=name, expression=None)
 
         calls.append(replace(call, live=mapped(call.live, named)))
     states = {name: (path.calls[place].number, output) for (place, output), name in names.items()}

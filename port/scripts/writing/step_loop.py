@@ -11,7 +11,7 @@ from port.errors import UsageError
 from port.scripts.events import Event
 from port.scripts.observation import Observation
 from port.scripts.wording import place_of
-from port.scripts.writing.epochs import parameters_given
+from port.scripts.writing.epochs import passed_arguments
 from port.scripts.writing.held_out_batches import HeldOut, held_out_batches
 from port.scripts.writing.loop import EpochLoop, bodies, making_models, plain_interval
 from port.scripts.writing.loop_slice import LoopSlice, Yielded, holds_call, names_set_in, slice_of, statement_at
@@ -128,9 +128,9 @@ def step_loop_of(
         )
     scope, loop = found
     before, block = [one for one in scope if one.lineno < loop.lineno], _from(scope, loop)
-    given = [ast.parse(one, mode="eval").body for one in expressions]
+    yielded = [ast.parse(one, mode="eval").body for one in expressions]
     at = (lost_at(observation) or where) if has_numbers else where
-    training = _training(before, loop, at, given, rows)
+    training = _training(before, loop, at, yielded, rows)
     step = StepLoop(EpochLoop(file, tree, {}, Taken(), _call(PLAN), "step", plain_interval(loop)))
     functions = [one for one in tree.body if isinstance(one, Function)]
     rate = rate_by_hand(loop, first_rate, made_with(observation, tree), functions, rows) if takes_rate else RateByHand()
@@ -144,8 +144,8 @@ def step_loop_of(
     nodes: list[ast.AST] = [node for one in parts for node in one.nodes]
     _check_needs(needed, observation, loop)
     drawn = making_models(observation, before) if with_models else []
-    given_it = parameters_given(tree, scope, where["file"])
-    taken = taken_statements(tree, scope, [*given_it, *before], [], needed, drawn)
+    passed = passed_arguments(tree, scope, where["file"])
+    taken = taken_statements(tree, scope, [*passed, *before], [], needed, drawn)
     if taken.options is None and (options := options_of(tree)) in needed:
         taken.options = options
     step.loop.taken, step.loop.loaders = taken, {"training": f"Batches({TRAINING})"}
@@ -157,7 +157,7 @@ def step_loop_of(
     step.loop.is_planned = True
     statements = [one for one in training.nodes if isinstance(one, ast.stmt)]
     point = statement_at([loop], at["line"])
-    step.draws_at = sorted({one.lineno for one in [*statements, *([point] if holds_call(given) else [])]})
+    step.draws_at = sorted({one.lineno for one in [*statements, *([point] if holds_call(yielded) else [])]})
     return step
 
 
@@ -192,9 +192,9 @@ def _from(scope: Sequence[ast.stmt], loop: StepsLoop) -> list[ast.stmt]:
 
 
 def _training(
-    before: Sequence[ast.stmt], loop: StepsLoop, where: Event, given: Sequence[ast.expr], rows: Sequence[str]
+    before: Sequence[ast.stmt], loop: StepsLoop, where: Event, yielded: Sequence[ast.expr], rows: Sequence[str]
 ) -> LoopSlice:
-    return slice_of(before, [loop], {statement_at([loop], where["line"]): Yielded.of(given)}, rows)
+    return slice_of(before, [loop], {statement_at([loop], where["line"]): Yielded.of(yielded)}, rows)
 
 
 def _plan(

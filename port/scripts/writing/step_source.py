@@ -71,7 +71,7 @@ $loss
         return loss, $aux
 
 $gradients
-    updates, opt_state = make_optimizer($given).update(gradients, state.opt_state, state.params$function)
+    updates, opt_state = make_optimizer($names).update(gradients, state.opt_state, state.params$function)
 $scaled    params = optax.apply_updates(state.params, updates)
 $averaging    return State(params, rest, opt_state$behind), loss$carried
 $plateau''')
@@ -212,7 +212,7 @@ def step_source(facts: StepFacts) -> str:
         aux=f"({rest}, carried)" if facts.states else rest,
         behind_it=", and the carried states" if facts.states else "",
         carried=", carried" if facts.states else "",
-        given=", ".join(names),
+        names=", ".join(names),
         script=facts.script,
         call=call_of(facts),
         inputs=inputs,

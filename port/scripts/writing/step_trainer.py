@@ -57,12 +57,12 @@ def write_step_trainer(
         UsageError: the script's loop is too complex; the message has the line, and what to write.
     """
     inputs = list(source.inputs)
-    told = dict(zip(inputs, source.descriptions, strict=True))
+    descriptions = dict(zip(inputs, source.descriptions, strict=True))
     rates = rates_of(observation) if step.takes_rate else []
     calls, parts = _of_one_loss(observation, names, step.microbatches)
     loop = step_loop_of(
         observation,
-        [_expression(name, told[name], observation) for name in inputs],
+        [_expression(name, descriptions[name], observation) for name in inputs],
         source.modules,
         takes_rate=step.takes_rate,
         first_rate=constructed_rate(observation) if rates else 0.0,
@@ -110,8 +110,8 @@ def write_step_trainer(
     return [*remarks, *remarks_of(loop.loop, facts.written_for, observation)]
 
 
-def _expression(name: str, told: Mapping[str, object], observation: Observation) -> str:
-    said = told.get("expression")
+def _expression(name: str, description: Mapping[str, object], observation: Observation) -> str:
+    said = description.get("expression")
     try:
         ast.parse(str(said), mode="eval")
     except SyntaxError:

@@ -18,8 +18,8 @@ from port.scripts.writing.own_calls import Function
 OWN_NAMES = {
     *("args", "arrays", "batch", "batch_number", "data", "done", "dtype", "epochs", "evaluate", "graphdef", "jax"),
     *("keeper", "kept", "loaders", "loss", "main", "np", "number", "record", "recorder", "snapshot", "state", "step"),
-    *("batches", "evaluated", "given", "held_out", "mapping", "model", "run", "together", "torch", "training"),
-    *("evaluation", "fixed", "given_once", "hyperparameters", "inputs", "losses", "measure", "measured", "mesh"),
+    *("batch_arrays", "batches", "evaluated", "held_out", "mapping", "model", "run", "together", "torch", "training"),
+    *("evaluation", "fixed", "fixed_inputs", "hyperparameters", "inputs", "losses", "measure", "measured", "mesh"),
     *("numbers_of", "parted", "placed", "sampled", "told", "whole"),
 }
 """Names in train.py that the script's modules must not have."""

@@ -226,9 +226,9 @@ def changes(statement: ast.stmt, needed: set[str]) -> bool:
     if not isinstance(statement, ast.Expr | ast.If | ast.For | ast.With):
         return False
     for call in calls:
-        given = {one.id for one in call.args if isinstance(one, ast.Name)}
+        passed = {one.id for one in call.args if isinstance(one, ast.Name)}
         base = _base(call.func) if isinstance(call.func, ast.Attribute) else None
-        if isinstance(statement, ast.Expr) and called_name(call) not in SHOWN and given & needed:
+        if isinstance(statement, ast.Expr) and called_name(call) not in SHOWN and passed & needed:
             return True
         if base in needed and called_name(call) in ("update", "append", "extend", "setdefault", "insert", "shuffle"):
             return True

@@ -61,8 +61,8 @@ def telling_of(
         where = calling_line(loop.tree, begun, loop.loaders["evaluation"])
         lines = own_evaluation.lines if where is begun else ()  # the lines of a function that also trains
         is_each = not loop.evaluates_if and not loop.evaluates_at_end
-        given = tuple(one.strip() for one in (own_evaluation.shown or "").split(",")) if is_each else ()
-        evaluation = WrittenEvaluation(where, lines, tuple(one for one in given if one.isidentifier()))
+        shown = tuple(one.strip() for one in (own_evaluation.shown or "").split(",")) if is_each else ()
+        evaluation = WrittenEvaluation(where, lines, tuple(one for one in shown if one.isidentifier()))
     update = _update_lines(observation, str(loop.file))
     return own_telling(loop.tree, loop.statement.body, batches, update, names, evaluation, str(loop.file))
 
@@ -105,7 +105,7 @@ def _parts(batches: ast.For, parts: Mapping[str, str], orders: Mapping[str, Sequ
         return {}
     places = {path: place for place, (name, path) in enumerate(parts.items()) if list(orders[name])[:1] == [0]}
     return {
-        one.id: f"given[{places[str(number)]}]"
+        one.id: f"batch_arrays[{places[str(number)]}]"
         for number, one in enumerate(target.elts)
         if isinstance(one, ast.Name) and str(number) in places
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 from port.errors import UsageError
 from port.scripts.events import Event
 from port.scripts.wording import place_of
-from port.scripts.writing.own_calls import functions_of, given_for, is_call_of
+from port.scripts.writing.own_calls import argument_for, functions_of, is_call_of
 from port.scripts.writing.taken_statements import called_name, calls_in
 
 
@@ -20,29 +20,31 @@ def tells_epoch(tree: ast.Module, epochs: ast.For | None, training: Event, file:
     Raises:
         UsageError: it passes something other than the loop's variable, or calls another sampler's set_epoch.
     """
-    told = training.get("epoch_told")
-    if told is None:
+    seen = training.get("epoch_told")
+    if seen is None:
         return False
-    line = told["where"]["line"] if told["where"] is not None and Path(told["where"]["file"]) == file else 0
+    line = seen["where"]["line"] if seen["where"] is not None and Path(seen["where"]["file"]) == file else 0
     calls = [one for one in calls_in(tree) if called_name(one) == "set_epoch" and one.lineno <= line]
     call = next((one for one in calls if line <= (one.end_lineno or line)), None)
-    given = [*call.args, *(word.value for word in call.keywords)] if call is not None else []
-    if call is not None and len(given) == 1 and told["of"] == "sampler":
-        match epochs, _in_loop(given[0], call, epochs, tree, str(file)):
+    arguments = [*call.args, *(word.value for word in call.keywords)] if call is not None else []
+    if call is not None and len(arguments) == 1 and seen["of"] == "sampler":
+        match epochs, _in_loop(arguments[0], call, epochs, tree, str(file)):
             case ast.For(target=ast.Name(name)), ast.Name(said) if said == name:
                 return True
     raise UsageError(
-        f"{place_of(told['where'])} does not call {training['name']}.{told['of']}.set_epoch with the variable of "
+        f"{place_of(seen['where'])} does not call {training['name']}.{seen['of']}.set_epoch with the variable of "
         "the loop over the epochs, or calls another object's: write the loop around train_step"
     )
 
 
-def _in_loop(given: ast.expr, call: ast.Call, epochs: ast.For | None, tree: ast.Module, file: str) -> ast.expr | None:
+def _in_loop(
+    argument: ast.expr, call: ast.Call, epochs: ast.For | None, tree: ast.Module, file: str
+) -> ast.expr | None:
     """A call's argument in the names of the loop around it, or around the call of its function."""
     if epochs is None or any(one is call for one in ast.walk(epochs)):
-        return given
+        return argument
     for function, owner, named in functions_of(tree):
-        if isinstance(given, ast.Name) and any(one is call for one in ast.walk(function)):
+        if isinstance(argument, ast.Name) and any(one is call for one in ast.walk(function)):
             outer = next((one for one in calls_in(epochs) if is_call_of(one, named, file)), None)
-            return None if outer is None else given_for(given.id, outer, function, (), is_bound=owner is not None)
+            return None if outer is None else argument_for(argument.id, outer, function, (), is_bound=owner is not None)
     return None

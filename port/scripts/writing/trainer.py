@@ -149,7 +149,7 @@ def _write(
     first = observed[0] if observed else {}
     is_whole = turns is None and are_whole(source.descriptions, observed)
     plateau = plateau_step(observation)
-    is_own = not is_whole and turns is None and not any("batch" in told for told in source.descriptions)
+    is_own = not is_whole and turns is None and not any("batch" in description for description in source.descriptions)
     if plateau is not None and (turns is not None or is_own):
         check_follows(observation, plateau, evaluates=False)
     if is_own:
@@ -164,7 +164,9 @@ def _write(
                 raise
         return by_steps(with_models=with_models)
     parts, made = ({}, {}) if is_whole else parts_of_batch(source, observation, calls)
-    training = loader_of(observation, next((told["batch"] for told in source.descriptions if "batch" in told), ""))
+    training = loader_of(
+        observation, next((description["batch"] for description in source.descriptions if "batch" in description), "")
+    )
     if (made or is_whole) and step.microbatches > 1:
         what = ", ".join(made or source.inputs)
         raise UsageError(
@@ -176,7 +178,7 @@ def _write(
     needs = (lines.needs if lines else frozenset()) | (numbers.needed if numbers else frozenset())
     evaluation, is_average, remarks = evaluation_of(observation, source, step.average, has_more=bool(made or turns))
     loop = (
-        whole_data_loop(observation, [str(told["variable"]) for told in source.descriptions])
+        whole_data_loop(observation, [str(description["variable"]) for description in source.descriptions])
         if is_whole
         else loop_of(observation, training, evaluation, needs, with_models=with_models)
     )
@@ -190,13 +192,13 @@ def _write(
             [f"{where}: the evaluation is left out, because its loader, or when it runs, is not visible: write it"],
         )
     if lines or is_whole:
-        given = [*parts, *made] or list(source.inputs)
-        parts = {name: str(given.index(name)) for name in source.inputs}
+        order = [*parts, *made] or list(source.inputs)
+        parts = {name: str(order.index(name)) for name in source.inputs}
     own = None
     if evaluation is not None and evaluation_writer is not None and plateau is None and not is_average:
         own, remarks = _own_evaluation(evaluation_writer, loop, step, remarks)
-    samples, told = turns.sample(epoch_of(loop), loop.taken.options) if turns else (False, [])
-    remarks += told
+    samples, sample_remarks = turns.sample(epoch_of(loop), loop.taken.options) if turns else (False, [])
+    remarks += sample_remarks
     is_in_parts = step.microbatches > 1 or ProcessRank.of_this_process().size > 1
     telling = None
     if not (is_whole or lines is not None or turns is not None or is_in_parts):
@@ -232,8 +234,8 @@ def _write(
             update = next(e for e in observation.steps[0] if e["event"] == "update")
             check_whole(original, facts.data, list(first.values()), place_of(update["where"]))
         else:
-            given = numbers_seen(observation, observed, made, step) if numbers is not None else []
-            check_data(original, loop, facts.data, loaders, training, evaluation, given)
+            seen_numbers = numbers_seen(observation, observed, made, step) if numbers is not None else []
+            check_data(original, loop, facts.data, loaders, training, evaluation, seen_numbers)
 
     write_checked(folder, loop, observation, facts, check, inputs_function(lines) if lines else ())
     watched = WatchedOriginal(
@@ -272,6 +274,6 @@ def _own_evaluation(
     return None, [*remarks, f"the evaluation is not the script's own lines: {why}"]
 
 
-def _in_float64_alone(observation: Observation, given: Mapping[str, torch.Tensor]) -> bool:
+def _in_float64_alone(observation: Observation, inputs: Mapping[str, torch.Tensor]) -> bool:
     """Whether to compare only in float64: the original computes under autocast, or in float64 itself."""
-    return precision_of(observation) is not None or any(one.dtype == torch.float64 for one in given.values())
+    return precision_of(observation) is not None or any(one.dtype == torch.float64 for one in inputs.values())

@@ -56,8 +56,8 @@ $parsed
 ${constructing}
 def arrays(batch: Any, dtype: Any) -> tuple[np.ndarray, ...]:
     """A batch's inputs for train_step$layout."""
-    given = ($given)
-    return tuple(one.astype(dtype) if np.issubdtype(one.dtype, np.floating) else one for one in given)
+    inputs = ($inputs)
+    return tuple(one.astype(dtype) if np.issubdtype(one.dtype, np.floating) else one for one in inputs)
 
 $together$evaluate
 ${main}def recorded_run(args: argparse.Namespace) -> Any:
@@ -101,14 +101,14 @@ $schedule    with run.recording(step) if run else nullcontext(), keeper:
             if number <= done:
 $replayed                continue
 $telling_epoch            batches = run.batches(training, step) if run else training
-$first_carried$sums            for batch_number, given in enumerate($updating):
-$left_before                state, $result$carried = train_step(graphdef, state, $lr*given$numbers$options)
+$first_carried$sums            for batch_number, batch_arrays in enumerate($updating):
+$left_before                state, $result$carried = train_step(graphdef, state, $lr*batch_arrays$numbers$options)
 $total                if run:
                     run.record(step, loss=loss)
 $sampled                step += 1
 $telling            if run and run.is_over:
                 break
-$told_before$evaluated$told_after$next_rate            if run:
+$telling_before$evaluated$telling_after$next_rate            if run:
                 run.flush()
             keeper.save(number, args=ocp.args.StandardSave(snapshot(state, step$found)))
 $at_end    if run:
@@ -125,8 +125,8 @@ TOGETHER = Template('''
 
 def together(batches: Iterable[Any], dtype: Any) -> Iterator[tuple[np.ndarray, ...]]:
     """The $count batches of each update, stacked."""
-    given = (arrays(batch, dtype) for batch in batches)
-    while group := list(islice(given, $count)):
+    microbatches = (arrays(batch, dtype) for batch in batches)
+    while group := list(islice(microbatches, $count)):
         yield tuple(np.stack(parts) for parts in zip(*group, strict=True))
 
 ''')
@@ -135,7 +135,7 @@ SAVED_EVERY = {SAVED_EVERY}
 """Updates between two checkpoints."""
 '''
 SAMPLED = Template("""\
-                state = sampled(graphdef, state, given_once, batch_number=batch_number, $epoch=$epoch, args=args)
+                state = sampled(graphdef, state, fixed_inputs, batch_number=batch_number, $epoch=$epoch, args=args)
 """)
 TELLING_EPOCH = Template("""\
             $sampler.set_epoch($epoch)
@@ -185,7 +185,7 @@ def own_flags(flags: Sequence[str]) -> dict[str, str]:
 def trainer_source(facts: TrainerFacts) -> str:
     """The unformatted source of train.py."""
     inputs = list(facts.parts)
-    given = [_given(facts, name) for name in inputs]
+    sources = [_input_source(facts, name) for name in inputs]
     moved = any(list(order) != sorted(order) for order in facts.orders.values())
     evaluate = evaluation_source(facts)
     count, several = facts.microbatches, facts.microbatches > 1
@@ -203,7 +203,7 @@ def trainer_source(facts: TrainerFacts) -> str:
         late="  # noqa: E402" if facts.folder else "",
         **kept_options(facts),
         layout=", channels last" if moved else "",
-        given="".join(f"{one}, " for one in given),
+        inputs="".join(f"{one}, " for one in sources),
         **shaped_model(facts),
         evaluate=evaluate,
         evaluated=evaluated,
@@ -228,9 +228,9 @@ def trainer_source(facts: TrainerFacts) -> str:
         sharding=SHARDING.substitute(axis="None, " if several else "", place=int(several)) if facts.ranks > 1 else "",
         meshes=MESHES if facts.ranks > 1 else "",
         hyperparameters=_hyperparameters(numbers) if len(numbers) > 1 else "",
-        fixed="    given_once = fixed(dtype)\n" if facts.samples else "",
+        fixed="    fixed_inputs = fixed(dtype)\n" if facts.samples else "",
         sampled=SAMPLED.substitute(epoch=facts.epoch) if facts.samples else "",
-        **_told(facts),
+        **_telling(facts),
         trained=IN_TURN if facts.in_turn else "        run.end(nnx.merge(graphdef, state.params, state.rest))",
         microbatches=f", microbatches={count}" if several else "",
         saved=SAVED if facts.in_steps else "",
@@ -260,7 +260,7 @@ def _iterating(facts: TrainerFacts) -> str:
     return "".join([*lines, *(["from itertools import islice\n"] if several else [])])
 
 
-def _told(facts: TrainerFacts) -> dict[str, str]:
+def _telling(facts: TrainerFacts) -> dict[str, str]:
     """The prints after an update and after a pass, and the exits from a pass."""
     telling = facts.telling
     template = TELLING_SEVERAL if facts.in_turn else TELLING
@@ -269,8 +269,8 @@ def _told(facts: TrainerFacts) -> dict[str, str]:
         "sums": _lines(telling.begun, 12) if telling else "",
         "left_before": _lines(telling.first, 16) if telling else "",
         "telling": (_lines(telling.each, 16) if telling.tells else own + _lines(telling.each, 16)) if telling else own,
-        "told_before": _lines(telling.before, 12) if telling else "",
-        "told_after": _lines(telling.after, 12) if telling else "",
+        "telling_before": _lines(telling.before, 12) if telling else "",
+        "telling_after": _lines(telling.after, 12) if telling else "",
     }
 
 
@@ -283,7 +283,7 @@ def _hyperparameters(numbers: Mapping[str, str]) -> str:
     return f"    hyperparameters = {{{', '.join(f'{name!r}: {said}' for name, said in numbers.items())}}}\n"
 
 
-def _given(facts: TrainerFacts, name: str) -> str:
+def _input_source(facts: TrainerFacts, name: str) -> str:
     """A part of a batch, as train_step takes it."""
     said = _part(facts.parts[name], facts.orders[name])
     like = facts.like.get(name)
@@ -293,8 +293,8 @@ def _given(facts: TrainerFacts, name: str) -> str:
 def _updating(facts: TrainerFacts) -> str:
     """The iterator over each update's inputs, as source."""
     made = "run.made(inputs, batch, step) if run else inputs(batch)" if facts.makes_inputs else "batch"
-    given = "together(batches, dtype)" if facts.microbatches > 1 else f"(arrays({made}, dtype) for batch in batches)"
-    return given if facts.ranks == 1 else f"(jax.tree.map(placed, one) for one in {given})"
+    updates = "together(batches, dtype)" if facts.microbatches > 1 else f"(arrays({made}, dtype) for batch in batches)"
+    return updates if facts.ranks == 1 else f"(jax.tree.map(placed, one) for one in {updates})"
 
 
 def _updates(facts: TrainerFacts) -> str:

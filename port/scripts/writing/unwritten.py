@@ -9,7 +9,7 @@ from port.scripts.events import Event
 from port.scripts.observation import Observation
 from port.scripts.ranks import ProcessRank
 from port.scripts.wording import place_of
-from port.scripts.writing.capture import LossPath, given_in
+from port.scripts.writing.capture import LossPath, path_tensors
 from port.scripts.writing.rate_by_hand import is_set_around
 
 OWN_STATISTICS = {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"}
@@ -204,9 +204,9 @@ def _of_paths(paths: list[LossPath], observation: Observation, *, are_alike: boo
         ]
     for path in paths:
         known = {call.number for one in paths if one.iteration == path.iteration - 1 for call in one.calls}
-        for call, given in ((one, given) for one in path.calls for given in given_in(one.live)):
-            if given.origin is not None and given.origin[0] in known and "state" not in given.description:
-                name = given.variable or given.description.get("carried") or "a tensor"
+        for call, tensor in ((one, tensor) for one in path.calls for tensor in path_tensors(one.live)):
+            if tensor.origin is not None and tensor.origin[0] in known and "state" not in tensor.description:
+                name = tensor.variable or tensor.description.get("carried") or "a tensor"
                 how = (
                     "and not in the same way in each: pass it to the model again in each step"
                     if are_alike

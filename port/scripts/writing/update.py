@@ -23,7 +23,7 @@ from port.scripts.observing.graph import Computation
 from port.scripts.trained_modules import FILE, torch_loss
 from port.scripts.wording import place_of
 from port.scripts.writing.averaging import average_of
-from port.scripts.writing.capture import Capture, Copies, LossPath, given_in
+from port.scripts.writing.capture import Capture, Copies, LossPath, path_tensors
 from port.scripts.writing.clipping import clipping_of_update
 from port.scripts.writing.followed import followed
 from port.scripts.writing.free_numbers import FreeNumbers, free_numbers
@@ -47,7 +47,7 @@ from port.scripts.writing.optimizing import (
 from port.scripts.writing.own_evaluation_files import EvaluationWriter
 from port.scripts.writing.plateau import plateau_step
 from port.scripts.writing.proof import TorchUpdates, prove
-from port.scripts.writing.rank_batches import given_in_paths, of_all_ranks
+from port.scripts.writing.rank_batches import inputs_of_paths, of_all_ranks
 from port.scripts.writing.replaying import (
     all_doubled,
     check_is_mean_of_parts,
@@ -131,10 +131,10 @@ def _written(watched: WatchedScript, paths: Sequence[LossPath]) -> tuple[StepPro
     copies, made = watched.capture.copies, watched.capture.paths
     closure = has_closure(observation)
     varying = varying_numbers(paths)
-    whole = of_all_ranks(folder.parent, given_in_paths(paths))
+    whole = of_all_ranks(folder.parent, inputs_of_paths(paths))
     paths = paths[: len(whole.losses)]
     updates = _updates(paths, closure=closure)
-    given = dict(zip(map(id, paths), whole.inputs, strict=True))
+    inputs_by_path = dict(zip(map(id, paths), whole.inputs, strict=True))
     said = names_of_numbers(paths, varying)
     source = with_later_names(loss_source(paths[0], script, varying, said), paths[1:], varying, said)
     if source.states and (closure or len(updates[0]) > 1):
@@ -200,7 +200,7 @@ def _written(watched: WatchedScript, paths: Sequence[LossPath]) -> tuple[StepPro
         raise UsageError(
             "a closure is evaluated several times an update, and each time its model draws another dropout"
         )
-    batches = [[all_doubled(given[id(path)]) for path in one] for one in updates]
+    batches = [[all_doubled(inputs_by_path[id(path)]) for path in one] for one in updates]
     watched.finish(folder)
     if not source.states and not evaluating:
         shaping = shaping_of(observation, copies, source.modules, translation, construct, folder)
@@ -214,9 +214,11 @@ def _written(watched: WatchedScript, paths: Sequence[LossPath]) -> tuple[StepPro
             switch_dropout_off(module)
         proof = prove(side, batches, rates, folder, translation, states=source.states, goes_on=goes_on)
     orders = {name: layouts[0].order for name, layouts in translation.boundary.layouts.items() if layouts}
-    observed = [given[id(path)] for one in updates for path in one]
+    observed = [inputs_by_path[id(path)] for one in updates for path in one]
     names = [
-        call.name for call in paths[0].calls if not any("flattened" in one.description for one in given_in(call.live))
+        call.name
+        for call in paths[0].calls
+        if not any("flattened" in one.description for one in path_tensors(call.live))
     ]
     calls = {call.number: call for path in made[:1] for call in path.calls}
     draws = [[*watched.capture.draws.before(path.calls[0].number)] for one in updates for path in one]

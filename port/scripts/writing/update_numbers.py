@@ -68,14 +68,14 @@ def update_numbers(
     update = next(event for event in observation.steps[0] if event["event"] == "update")
     at = next(event["where"] for event in observation.steps[0] if event["event"] == "backward")
     if takes_rate and update["by_hand"]:
-        at, given = update["where"], [rate_expression(update)]
+        at, yielded = update["where"], [rate_expression(update)]
     elif takes_rate:
         functions = [one for one in tree.body if isinstance(one, Function)]
         rate = rate_by_hand(outer, first_rate, made_with(observation, tree), functions, text.splitlines())
-        at, given = update["where"], [rate.expression or ast.Name(rate.name, ast.Load())]
+        at, yielded = update["where"], [rate.expression or ast.Name(rate.name, ast.Load())]
     else:
-        given = [ast.parse(one, mode="eval").body for one in expressions]
-    points = {_child_at(loop, at): Yielded.of(given, ast.unparse(given[0]) if takes_rate else None)}
+        yielded = [ast.parse(one, mode="eval").body for one in expressions]
+    points = {_child_at(loop, at): Yielded.of(yielded, ast.unparse(yielded[0]) if takes_rate else None)}
     head: dict[ast.stmt, str] = {loop: f"for {counted_by(loop) or '_'} in range({BATCHES}):"}
     before = [*(one for one in scope if one.lineno < outer.lineno), *rate.first]
     made = slice_of(before, [outer], points, text.splitlines(), rate.others, head)

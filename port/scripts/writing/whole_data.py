@@ -67,8 +67,8 @@ def whole_data_loop(observation: Observation, names: Sequence[str]) -> EpochLoop
     target = loop.target.id if isinstance(loop.target, ast.Name) else "epoch"
     evaluated = observation.evaluation[0]["where"] if observation.evaluation else None
     at_end = evaluated is not None and is_behind(loop, scope, evaluated)
-    given = f"[({', '.join(names)},)]"
-    return EpochLoop(file, tree, {"training": given}, taken, loop.iter, target, evaluates_at_end=at_end)
+    all_data = f"[({', '.join(names)},)]"
+    return EpochLoop(file, tree, {"training": all_data}, taken, loop.iter, target, evaluates_at_end=at_end)
 
 
 def _setting(before: Sequence[ast.stmt], name: str, where: Event) -> ast.stmt:

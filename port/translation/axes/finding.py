@@ -43,17 +43,17 @@ the axes between two projections: the first layer's outputs and the second layer
 second is enough."""
 
 
-def logical_axes_of(written: WrittenModule, given: Given) -> LogicalAxes:
+def logical_axes_of(written: WrittenModule, example: Given) -> LogicalAxes:
     """Return the names of a module's axes, for each construction and call in its source. No array is made.
 
     Args:
         written: the module.
-        given: an example call of the original.
+        example: an example call of the original.
     """
     constructions = sites_of(written.source)
     found: list[dict[str, list[Names]]] = [{} for _ in constructions]
     with cpu_precision(written.needs_x64):  # the default construction, whatever the process has set
-        traced = _traced(replace(written, source=marked(written.source), package=None), given)
+        traced = _traced(replace(written, source=marked(written.source), package=None), example)
     unnamed = []
     for path, variable in traced.variables.items():
         number, name = variable.get_metadata(SITE, None) or (None, "")
@@ -151,13 +151,13 @@ class _Traced:
     heads: dict[str, int]
 
 
-def _traced(written: WrittenModule, given: Given) -> _Traced:
+def _traced(written: WrittenModule, example: Given) -> _Traced:
     import jax
     from flax import nnx
 
     from port.nn import Frozen
 
-    arguments = written.boundary.to_flax(*given)
+    arguments = written.boundary.to_flax(*example)
     with written.filled_later():
         model = nnx.eval_shape(lambda: written.constructor(rngs=nnx.Rngs(0)))
     model.eval()

@@ -44,8 +44,8 @@ def marked(source: str) -> str:
         if site.is_by_path:
             edits.append(with_keywords(source, site.call, [f"{BY_PATH}=_MarkedPaths({number})"]))
             continue
-        given = [f'{name}{METADATA}={{"{SITE}": ({number}, "{name}")}}' for name in site.variables]
-        edits.append(with_keywords(source, site.call, given or [f'{SITE}=({number}, "")']))
+        marks = [f'{name}{METADATA}={{"{SITE}": ({number}, "{name}")}}' for name in site.variables]
+        edits.append(with_keywords(source, site.call, marks or [f'{SITE}=({number}, "")']))
     for number, call in enumerate(calls_of(source)):
         edits.append((end_of(source, call.func), ")"))
         edits.append((place_of(source, call.lineno, call.col_offset), f"_called_at({number}, "))

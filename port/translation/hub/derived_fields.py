@@ -38,7 +38,7 @@ def derived_fields(config: Any, fields: Mapping[str, Any]) -> list[str]:
     said = config.to_dict()
     own = {name: said[name] for name in fields if name in said}
     try:
-        before, behind = (type(config).from_dict(dict(given)).to_dict() for given in (own, fields))
+        before, behind = (type(config).from_dict(dict(values)).to_dict() for values in (own, fields))
         following = [name for name in behind if name not in fields and behind[name] != before.get(name)]
         made = anew(config, without=following).to_dict() if following else {}
     except Exception:  # a configuration that is none without all of its fields says by itself what does not fit

@@ -59,12 +59,12 @@ class SmallConfig:
     calls: Sequence[Given]
 
 
-def small_config(model: HubModel, given: Sequence[Given] = ()) -> SmallConfig:
+def small_config(model: HubModel, examples: Sequence[Given] = ()) -> SmallConfig:
     """Find it, by trying what is constructed and takes a batch, the smallest first.
 
     Args:
         model: of ``transformers``.
-        given: example calls that it has to take; without any they are drawn.
+        examples: example calls that it has to take; without any they are drawn.
 
     Raises:
         UsageError: no size takes them, or inputs that its configuration says; gives the model's own words.
@@ -75,7 +75,7 @@ def small_config(model: HubModel, given: Sequence[Given] = ()) -> SmallConfig:
     for settings in _candidates(fields, shared):
         config = _resized(model.config, settings)
         try:
-            calls = _taken(model, config, given) if given else example_calls(model, config)
+            calls = _taken(model, config, examples) if examples else example_calls(model, config)
         except UsageError as error:
             why = why or error  # of the smallest: the largest may only be too large to try
             continue
@@ -93,12 +93,12 @@ def _resized(config: Any, settings: Mapping[Path, Any]) -> Any:
     return made
 
 
-def _taken(model: HubModel, config: Any, given: Sequence[Given]) -> Sequence[Given]:
+def _taken(model: HubModel, config: Any, examples: Sequence[Given]) -> Sequence[Given]:
     """The user's calls, if a model takes them all."""
-    for args, kwargs in given:
+    for args, kwargs in examples:
         if why := refused(model, config, args, kwargs):
             raise UsageError(f"{model.name} does not take the inputs that it is given: {why}")
-    return given
+    return examples
 
 
 def _fields(config: Any, path: Path) -> Iterator[tuple[Path, Any]]:

@@ -50,7 +50,7 @@ class Scan:
         last: the final carries.
         stacked: the stacked outputs, with the loop's axis first.
         next: the carries that an iteration passes on.
-        given: the outputs of an iteration.
+        outputs: the outputs of an iteration.
         length: the number of iterations; None if the sliced arrays determine it.
         reverse: whether it begins at the arrays' end.
         stateful: whether an iteration changes the module.
@@ -65,7 +65,7 @@ class Scan:
     last: tuple[Value, ...]
     stacked: tuple[Value, ...]
     next: tuple[syntax.Expr, ...]
-    given: tuple[syntax.Expr, ...]
+    outputs: tuple[syntax.Expr, ...]
     length: syntax.Expr | None
     reverse: bool
     stateful: bool
@@ -74,7 +74,7 @@ class Scan:
 
     @property
     def expressions(self) -> tuple[syntax.Expr, ...]:
-        return (*self.first, *self.whole, *self.next, *self.given)
+        return (*self.first, *self.whole, *self.next, *self.outputs)
 
 
 LoweredStep: TypeAlias = "Assignment | ScopeEnter | ScopeExit | FunctionEnter | FunctionExit | Scan"

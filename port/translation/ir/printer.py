@@ -124,7 +124,7 @@ def _lowered_step(step: LoweredStep, lowered: LoweredGraph, depth: int, scopes: 
             for value, whole in zip(step.sliced, step.whole, strict=True):
                 yield _line(depth + 1, f"sliced {_typed(value, lowered)} of {source(whole)}")
             yield from _lowered_steps(step.steps, lowered, depth + 1, scopes)
-            for value, output in zip(step.stacked, step.given, strict=True):
+            for value, output in zip(step.stacked, step.outputs, strict=True):
                 yield _line(depth + 1, f"stacked {source(output)} to {value!r}")
 
 

@@ -113,7 +113,7 @@ def _verify_steps(steps: Iterable[LoweredStep], known: set[str], scopes: list[An
                 _read([*step.first, *step.whole], known, "a scan")
                 inside = known | {value.name for value in (*step.carried, *step.sliced)}
                 _verify_steps(step.steps, inside, list(scopes))
-                _read([*step.next, *step.given], inside, "a round of a scan")
+                _read([*step.next, *step.outputs], inside, "a round of a scan")
                 known |= {value.name for value in (*step.last, *step.stacked)}
 
 

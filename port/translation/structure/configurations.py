@@ -69,10 +69,10 @@ def configurations_of(classes: Iterable[FoldedClass]) -> tuple[ConfigurationClas
 def constructed_with(root: FoldedClass, configurations: Iterable[ConfigurationClass]) -> dict[str, syntax.Expr]:
     """What the root's constructor is given to make the model that is translated, but for defaults."""
     known = {one.original: one for one in configurations}
-    given = {
+    passed = {
         argument.name: argument.values[""] for argument in root.arguments if argument.values[""] != argument.default
     }
-    return {name: _constructed(value, known) for name, value in given.items()}
+    return {name: _constructed(value, known) for name, value in passed.items()}
 
 
 def _constructed(value: syntax.Expr, known: Mapping[type, ConfigurationClass]) -> syntax.Expr:

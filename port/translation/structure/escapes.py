@@ -51,7 +51,7 @@ class _Walk:
                 case Scan():
                     self.read(values_in(*step.first, *step.whole), around)
                     self.steps(step.steps, around)
-                    self.read(values_in(*step.next, *step.given), around)
+                    self.read(values_in(*step.next, *step.outputs), around)
                     self.made.update((value.name, around) for value in (*step.last, *step.stacked))
 
     def _leave(self, step: FunctionExit, around: Around) -> Around:

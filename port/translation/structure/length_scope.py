@@ -32,7 +32,7 @@ class LengthScope:
 
     Attributes:
         lengths: the lengths with names.
-        given_at: value → first line of the original's statement that assigns its name.
+        assigned_at: value → first line of the original's statement that assigns its name.
         unsaid: keys of the lengths that could not be written as in the original.
     """
 
@@ -45,7 +45,7 @@ class LengthScope:
 
     def __init__(self, original: Any) -> None:
         self.lengths = NamedLengths(original)
-        self.given_at: dict[str, int] = {}
+        self.assigned_at: dict[str, int] = {}
         self.unsaid: set[str] = set()
 
     def name_lengths(self, place: SourceLocation | None) -> list[tuple[syntax.Stmt, SourceLocation]]:
@@ -58,7 +58,7 @@ class LengthScope:
         for statement in self.lengths.due(place):
             called = own_name(statement.tensor)
             value = self.lowered.values.get(self.bound.get(called, ""))
-            if value is None or value.shape is None or self.given_at.get(value.name) != statement.given_at:
+            if value is None or value.shape is None or self.assigned_at.get(value.name) != statement.assigned_at:
                 continue
             tensor = self._tensor(statement, value)
             if tensor is None:
@@ -74,9 +74,9 @@ class LengthScope:
 
     def _tensor(self, statement: LengthStatement, array: Value) -> Value | None:
         """The original's tensor whose lengths a statement reads, if a variable holds an array for it."""
-        if statement.given_at is None:
+        if statement.assigned_at is None:
             return passed_tensor(self.call, self.lowered, statement.tensor, array)
-        place = SourceLocation(statement.place.file, statement.given_at)
+        place = SourceLocation(statement.place.file, statement.assigned_at)
         return assigned_tensor(self.lowered, array, place)
 
     def _said_length(self, node: syntax.Node) -> syntax.Node:

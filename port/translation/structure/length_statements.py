@@ -23,7 +23,7 @@ class LengthStatement:
         place: its file and first line.
         last_line: its last line.
         tensor: the variable whose shape is read.
-        given_at: first line of the statement that assigned that variable; None for a parameter.
+        assigned_at: first line of the statement that assigned that variable; None for a parameter.
         names: the names of the lengths, in the original's order.
         axes: the axes, with the original's indices, or a slice of all axes.
         block: first and last line of the block that contains it: later statements of the block run after it.
@@ -35,7 +35,7 @@ class LengthStatement:
     place: SourceLocation
     last_line: int
     tensor: str
-    given_at: int | None
+    assigned_at: int | None
     names: tuple[str, ...]
     axes: tuple[int, ...] | slice
     block: tuple[int, int]
@@ -115,7 +115,7 @@ def _read(
         return
     tensor, axes = read
     is_one = isinstance(target, ast.Name)
-    assigned = _given_at(tensor, statement, function)
+    assigned = _assigned_at(tensor, statement, function)
     if assigned is False or (isinstance(axes, int) and not is_one) or (isinstance(axes, tuple) and is_one):
         return
     yield LengthStatement(
@@ -185,7 +185,7 @@ def _number(node: ast.expr) -> int | None:
     return None
 
 
-def _given_at(name: str, statement: ast.stmt, function: ast.FunctionDef) -> int | bool:
+def _assigned_at(name: str, statement: ast.stmt, function: ast.FunctionDef) -> int | bool:
     """The last line before a statement that assigns a name; True for a parameter, False for neither."""
     found: list[int] = []
 

@@ -24,13 +24,13 @@ _MOST_TRIES = 5
 
 def ends_of(scan: Scan) -> list[str]:
     """The values that an iteration's results are computed from."""
-    return [name for expression in (*scan.next, *scan.given) for name in values_in(expression)]
+    return [name for expression in (*scan.next, *scan.outputs) for name in values_in(expression)]
 
 
 def with_inlined_ends(scan: Scan, inline: dict[str, syntax.Expr]) -> Scan:
     """Inline values in the results of an iteration."""
-    after, stacked = (tuple(with_inlined(item, inline) for item in items) for items in (scan.next, scan.given))
-    return replace(scan, next=after, given=stacked)
+    after, stacked = (tuple(with_inlined(item, inline) for item in items) for items in (scan.next, scan.outputs))
+    return replace(scan, next=after, outputs=stacked)
 
 
 def loop_statement(scan: Scan, rounds: list[Made]) -> Made:
@@ -75,7 +75,7 @@ def written_loop(
         inside = scope.function(kept)
         arguments = _arguments(scan, call, scope, inside, hints)
         body = [*arguments.unpacked, *statements(inside)]
-        returned = _pair(scan.next, scan.given)
+        returned = _pair(scan.next, scan.outputs)
         body.append(syntax.Return(inside.resolved(returned)))
         lost = inside.read_outside & names_in(*(each.target for each in body if isinstance(each, syntax.Assign)))
         lost |= inside.read_outside & {argument.name for argument in arguments.taken}
@@ -85,7 +85,7 @@ def written_loop(
     function = scope.called(_STEP, f"def {scan.last!r}{scan.stacked!r}")
     for last, argument in zip(scan.last, arguments.carried, strict=True):
         item.names[last.name] = argument
-    for value, expression in zip(scan.stacked, scan.given, strict=True):
+    for value, expression in zip(scan.stacked, scan.outputs, strict=True):
         item.names[value.name] = _list_name(expression, original, hints)
     if not scan.stateful:
         definition = _defined(function, arguments.taken, body, scan)

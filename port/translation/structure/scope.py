@@ -245,7 +245,7 @@ class Scope(LengthScope):
                         count += 1
                     self._bind(name, tree.name)
                     if item.statement is not None:
-                        self.given_at[tree.name] = item.statement.place.line
+                        self.assigned_at[tree.name] = item.statement.place.line
                     return syntax.Name(name)
                 case tuple() | list() if any(value.name in self.last_use for value in each_value(tree)):
                     return syntax.Tuple(tuple(map(target, tree)))

@@ -39,11 +39,11 @@ def arguments() -> argparse.Namespace:
 
 def arrays(batch: Any, dtype: Any) -> tuple[np.ndarray, ...]:
     """A batch's inputs for train_step, channels last."""
-    given = (
+    inputs = (
         np.asarray(batch[0]).transpose(0, 2, 3, 1),
         np.asarray(batch[1]),
     )
-    return tuple(one.astype(dtype) if np.issubdtype(one.dtype, np.floating) else one for one in given)
+    return tuple(one.astype(dtype) if np.issubdtype(one.dtype, np.floating) else one for one in inputs)
 
 
 def measured(graphdef: Any, state: State, dtype: Any, batch: Any) -> tuple[jax.Array, ...]:
@@ -79,9 +79,9 @@ def main() -> None:
             if number <= done:
                 continue
             batches = run.batches(training, step) if run else training
-            for batch_number, given in enumerate((arrays(batch, dtype) for batch in batches)):
+            for batch_number, batch_arrays in enumerate((arrays(batch, dtype) for batch in batches)):
                 state, loss = train_step(
-                    graphdef, state, *given, masks=run.masks(step) if run else None, **hyperparameters
+                    graphdef, state, *batch_arrays, masks=run.masks(step) if run else None, **hyperparameters
                 )
                 if run:
                     run.record(step, loss=loss)

@@ -29,7 +29,7 @@ class WrittenModels:
         orders: the axis order of each input in JAX.
         moved: a turn and an input that an earlier turn returns → the transpose between the two, as source.
         draws: whether one of them draws random numbers.
-        given: model → the axis order of its input, if that is an input of its turn.
+        input_orders: model → the axis order of its input, if that is an input of its turn.
     """
 
     mapping: WeightMapping
@@ -37,11 +37,11 @@ class WrittenModels:
     orders: dict[str, tuple[int, ...]]
     moved: dict[tuple[int, str], str]
     draws: bool
-    given: dict[str, tuple[int, ...]]
+    input_orders: dict[str, tuple[int, ...]]
 
     def order_of(self, model: str, rank: int) -> tuple[int, ...] | None:
         """The axis order of a model's input; None if it is not known."""
-        order = self.given.get(model)
+        order = self.input_orders.get(model)
         return order if order is not None and len(order) == rank else None
 
     def mapping_of(self, roots: Sequence[str]) -> WeightMapping:
@@ -86,8 +86,10 @@ def written_models(
     orders, moved = _orders(translations, sources)
     draws = any(translation.draws.get(True, ()) for translation in translations)
     draws = draws or any(map(drops_within_layers, side.modules))
-    given = {model: orders[name] for source in sources for model, name in source.given.items() if name in orders}
-    return WrittenModels(mapping, holders, orders, moved, draws, given)
+    input_orders = {
+        model: orders[name] for source in sources for model, name in source.model_inputs.items() if name in orders
+    }
+    return WrittenModels(mapping, holders, orders, moved, draws, input_orders)
 
 
 def _common(translations: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, int]]:
@@ -123,9 +125,9 @@ def _orders(
             if name in source.takes:
                 earlier, place = source.takes[name]
                 outputs = translations[earlier].boundary.outputs[True]
-                given = tuple((outputs[place] if isinstance(outputs, tuple) else outputs).order)
-                if given != order:
-                    moved[number, name] = f".transpose({', '.join(str(given.index(axis)) for axis in order)})"
+                returned = tuple((outputs[place] if isinstance(outputs, tuple) else outputs).order)
+                if returned != order:
+                    moved[number, name] = f".transpose({', '.join(str(returned.index(axis)) for axis in order)})"
             elif found.setdefault(name, order) != order:
                 raise UsageError(
                     f"{name} has another layout in turn {number + 1} than in an earlier one: write the update by hand"

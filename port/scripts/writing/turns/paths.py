@@ -17,7 +17,7 @@ import torch
 from port.errors import UsageError
 from port.scripts.observing.graph import Computation
 from port.scripts.wording import place_of
-from port.scripts.writing.capture import LossPath, PathTensor, given_in, mapped
+from port.scripts.writing.capture import LossPath, PathTensor, mapped, path_tensors
 from port.scripts.writing.followed import from_models
 from port.scripts.writing.replaying import dropouts_in
 from port.scripts.writing.turns.order import Turn
@@ -97,17 +97,17 @@ def _needed(
     kept: dict[int, Computation] = {}
     pending = list(ends)
 
-    def taken(call: Computation, given: PathTensor) -> PathTensor:
-        number = given.call
+    def taken(call: Computation, tensor: PathTensor) -> PathTensor:
+        number = tensor.call
         if number is None or number not in calls:
-            return given
-        has_gradient = call.number in differentiated and given.value is None
+            return tensor
+        has_gradient = call.number in differentiated and tensor.value is None
         if number in home and number in models and not has_gradient:
-            carried[CarriedTensor(home[number], number, given.description.get("output"))] = None
-            value = given.value if given.value is not None else torch.zeros(())
-            return replace(given, description={**given.description, "turn": home[number]}, value=value)
+            carried[CarriedTensor(home[number], number, tensor.description.get("output"))] = None
+            value = tensor.value if tensor.value is not None else torch.zeros(())
+            return replace(tensor, description={**tensor.description, "turn": home[number]}, value=value)
         pending.append(number)
-        return given
+        return tensor
 
     while pending:
         call = calls[pending.pop()]
@@ -124,7 +124,9 @@ def _differentiated(calls: Mapping[int, Computation], ends: Sequence[int]) -> se
         number = pending.pop()
         if number not in found and number in calls:
             found.add(number)
-            pending += [one.call for one in given_in(calls[number].live) if one.call is not None and one.value is None]
+            pending += [
+                one.call for one in path_tensors(calls[number].live) if one.call is not None and one.value is None
+            ]
     return found
 
 

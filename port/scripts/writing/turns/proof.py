@@ -50,14 +50,14 @@ class TorchTurns:
         for optimizer in self.optimizers.values():
             optimizer.zero_grad()
         losses: list[float] = []
-        given: list[Inputs] = []
+        turn_inputs: list[Inputs] = []
         results: list[tuple[torch.Tensor, ...]] = []
         for turn, source, module, its in zip(self.turns, self.sources, self.modules, inputs, strict=True):
             taken = {name: results[number][place].detach() for name, (number, place) in source.takes.items()}
-            given.append({**its, **taken})
+            turn_inputs.append({**its, **taken})
             # A model that is called again must keep its running statistics.
             again = [(one, one.clone()) for name in source.again for one in self.models[name].buffers()]
-            result = module(**given[-1])
+            result = module(**turn_inputs[-1])
             result = result if isinstance(result, tuple) else (result,)
             results.append(result)
             self._add_gradients(turn, result[: len(source.losses)])
@@ -71,7 +71,7 @@ class TorchTurns:
             warnings.simplefilter("ignore")  # a copied optimizer does not know how often it has stepped
             for scheduler in self.schedulers:
                 scheduler.step()
-        return losses, given
+        return losses, turn_inputs
 
     def _add_gradients(self, turn: Turn, losses: Sequence[torch.Tensor]) -> None:
         parameters = [
@@ -121,8 +121,8 @@ def prove_turns(
         losses, parts = [], []
         for step in steps:
             of_torch, _ = torch_side.update(step)
-            given = {name: value for its in step for name, value in its.items()}
-            arrays = [given[name].numpy().transpose(orders[name]) for name in inputs]
+            tensors = {name: value for its in step for name, value in its.items()}
+            arrays = [tensors[name].numpy().transpose(orders[name]) for name in inputs]
             state, found = written.train_step(graphdefs, state, *arrays)
             parts += list(zip(of_torch, [float(found[name]) for name in names], strict=True))
             losses.append((sum(of_torch), sum(map(float, found.values()))))

@@ -151,7 +151,9 @@ def fixed(dtype: Any) -> dict[str, Any]:
     return {name: one.astype(dtype) for name, one in load_file(Path(__file__).with_name("$file")).items()}
 
 
-def sampled(graphdefs: Any, state: State, given: dict[str, Any], *, batch_number: int, $epoch: int, args: Any) -> State:
+def sampled(
+    graphdefs: Any, state: State, inputs: dict[str, Any], *, batch_number: int, $epoch: int, args: Any
+) -> State:
     """The state after the calls that the original makes after an update."""
 $body
     return state
@@ -159,11 +161,11 @@ $body
 $functions''')
 FUNCTION = Template('''
 @partial(jax.jit, static_argnums=0, donate_argnums=1)
-def sample_$model(graphdefs: Any, state: State, given: jax.Array) -> tuple[State, jax.Array]:
+def sample_$model(graphdefs: Any, state: State, inputs: jax.Array) -> tuple[State, jax.Array]:
     """Call $model in training mode; returns the state with updated running statistics, and the output."""
     params, rest = only(state.params, $models), only(state.rest, $models)
     model = nnx.merge(graphdefs[$turn], params, rest, copy=True)
-    made = model.$model(given)
+    made = model.$model(inputs)
     moved = only(nnx.state(model, nnx.Not(nnx.Param)), $own)
     return state._replace(rest=joined(state.rest, moved)), made
 
@@ -184,7 +186,7 @@ def samples_source(
     """
     body = []
     for one in found:
-        call = f'state, _ = sample_{one.model}(graphdefs, state, given["{one.tensor}"])'
+        call = f'state, _ = sample_{one.model}(graphdefs, state, inputs["{one.tensor}"])'
         body += [f"    # {one.where}", *([f"    if {one.when}:", f"        {call}"] if one.when else [f"    {call}"])]
     functions = [
         FUNCTION.substitute(model=name, models=repr(tuple(models[turns[name]])), turn=turns[name], own=repr((name,)))

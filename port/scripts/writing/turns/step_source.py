@@ -226,15 +226,15 @@ def _turn(facts: TurnsFacts, number: int) -> str:
     roots = {one.name: one.roots for one in facts.optimizers}
     losses = facts.losses[number]
     results = [*losses, *(f"{one}_of_{number + 1}" for one in source.gives)]
-    given = []
+    arguments = []
     for name in source.inputs:
         if name in source.takes:
             earlier, place = source.takes[name]
             before = facts.sources[earlier]
             moved = facts.moved.get((number, name), "")
-            given.append(f"{before.gives[place - len(before.losses)]}_of_{earlier + 1}{moved}")
+            arguments.append(f"{before.gives[place - len(before.losses)]}_of_{earlier + 1}{moved}")
         else:
-            given.append(name)
+            arguments.append(name)
     trained = [root for name in turn.trains for root in roots[name]]
     models = [name for name in source.modules if name in facts.holders]
     stays = [name for name in models if name not in source.again]
@@ -252,7 +252,7 @@ def _turn(facts: TurnsFacts, number: int) -> str:
         place=number,
         models=_tuple(models),
         results=", ".join(results) if len(results) > 1 else results[0],
-        inputs=", ".join(given),
+        inputs=", ".join(arguments),
         total=" + ".join(losses),
         trained=_tuple(trained),
         moved="moved" if stays else "_",

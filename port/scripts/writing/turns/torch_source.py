@@ -28,7 +28,7 @@ class TurnSource:
         takes: the inputs that come from an earlier turn, with that turn and the index among its outputs.
         again: the models that an earlier turn has called with the same arguments.
         varying: numbers that are inputs.
-        given: model → the input that it is called with, if it is the only one.
+        model_inputs: model → the input that it is called with, if it is the only one.
     """
 
     name: str
@@ -40,7 +40,7 @@ class TurnSource:
     takes: dict[str, tuple[int, int]]
     again: frozenset[str]
     varying: Varying
-    given: dict[str, str]
+    model_inputs: dict[str, str]
 
 
 def turn_sources(
@@ -61,9 +61,9 @@ def turn_sources(
     classes, sources = [], []
     for number, path in enumerate(steps[0]):
         varying = varying_numbers([step[number].path for step in steps])
-        given = list(dict.fromkeys(one for one in wanted if one.turn == number))
-        text, source = _turn(number, turns[number], path, given, places, varying, script)
-        places.update({one: len(source.losses) + place for place, one in enumerate(given)})
+        returned = list(dict.fromkeys(one for one in wanted if one.turn == number))
+        text, source = _turn(number, turns[number], path, returned, places, varying, script)
+        places.update({one: len(source.losses) + place for place, one in enumerate(returned)})
         classes.append(text)
         sources.append(source)
     head = f'"""The computation of {script}, turn by turn, from a batch to its losses: written by port script."""'
@@ -82,16 +82,16 @@ def _turn(
     number: int,
     turn: Turn,
     path: TurnPath,
-    given: Sequence[CarriedTensor],
+    returned: Sequence[CarriedTensor],
     places: Mapping[CarriedTensor, int],
     varying: Varying,
     script: str,
 ) -> tuple[str, TurnSource]:
-    writer = PathWriter(path.path, varying, (*path.losses, *(one.call for one in given)))
+    writer = PathWriter(path.path, varying, (*path.losses, *(one.call for one in returned)))
     lines = writer.statements()
     losses = tuple(writer.name(call) for call in path.losses)
-    gives = tuple(writer.part(one.call, one.output) for one in given)
-    told = {name: writer.descriptions.get(name, {}) for name in writer.inputs}
+    gives = tuple(writer.part(one.call, one.output) for one in returned)
+    descriptions = {name: writer.descriptions.get(name, {}) for name in writer.inputs}
     name = f"Turn{number + 1}"
     modules = tuple(writer.modules)
     text = "\n".join(
@@ -111,23 +111,23 @@ def _turn(
     source = TurnSource(
         name,
         tuple(writer.inputs),
-        told,
+        descriptions,
         modules,
         losses,
         tuple(one.replace("[", "_").replace("]", "").replace("'", "") for one in gives),
         {
             one: (said["turn"], places[CarriedTensor(said["turn"], said["call"], said.get("output"))])
-            for one, said in told.items()
+            for one, said in descriptions.items()
             if "turn" in said
         },
         path.again,
         varying,
-        _given(writer, lines),
+        _model_inputs(writer, lines),
     )
     return text, source
 
 
-def _given(writer: PathWriter, lines: Sequence[str]) -> dict[str, str]:
+def _model_inputs(writer: PathWriter, lines: Sequence[str]) -> dict[str, str]:
     """The inputs that models are called with: ``fake = self.netG(noise)``."""
     found = {}
     for call, line in zip(writer.calls, lines, strict=True):

@@ -43,9 +43,9 @@ def write_turns_trainer(watched: WatchedScript, written: WrittenTurns) -> list[s
             "its models draw dropout, whose masks the two sides cannot share when several optimizers step in turn: "
             "write the loop around train_step"
         )
-    told = {name: one for source in reversed(facts.sources) for name, one in source.descriptions.items()}
+    descriptions = {name: one for source in reversed(facts.sources) for name, one in source.descriptions.items()}
     modules = tuple(dict.fromkeys(name for source in facts.sources for name in source.modules))
-    source = LossSource("", facts.inputs, modules, tuple(told[name] for name in facts.inputs))
+    source = LossSource("", facts.inputs, modules, tuple(descriptions[name] for name in facts.inputs))
     last = facts.turns[-1].updates[-1][0]
     return write_trainer(
         watched.folder,

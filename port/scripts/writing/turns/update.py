@@ -101,10 +101,10 @@ def write_turns(watched: WatchedScript) -> WrittenTurns:
     put_into_float64(side.modules, side.optimizers.values())
     for module in side.modules:  # the two sides do not share the masks
         switch_dropout_off(module)
-    given = [[all_doubled(its) for its in step] for step in inputs]
+    doubled = [[all_doubled(its) for its in step] for step in inputs]
     named = [one for turn in facts.losses for one in turn]
     with default_dtype("float64"):
-        proof = prove_turns(side, given, folder, facts.inputs, named, models.orders, models.mapping)
+        proof = prove_turns(side, doubled, folder, facts.inputs, named, models.orders, models.mapping)
     calls = {call.number: call for path in losses[0] for call in path.calls}
     return WrittenTurns(proof, facts, calls, models, per_epoch)
 
@@ -246,8 +246,8 @@ def _check_replayed(
     examples: list[dict[str, torch.Tensor]] = []
     draws = any(True for module in side.modules for _ in dropouts_in(module))
     for number, (step, paths) in enumerate(zip(inputs, steps, strict=True)):
-        losses, given = twin.update([dict(one) for one in step])
-        examples = examples or given
+        losses, step_inputs = twin.update([dict(one) for one in step])
+        examples = examples or step_inputs
         observed = [value for path in paths for value in path.values]
         for place, (ours, theirs) in enumerate(zip(losses, observed, strict=True)):
             if not draws and not is_replayed(ours, theirs):

@@ -52,7 +52,7 @@ class ConstructionCalls:
 
     Attributes:
         modules: path → module; its numbers remember the arguments of the call that made it.
-        given: path of a torch layer → its constructor's arguments by name.
+        layer_arguments: path of a torch layer → its constructor's arguments by name.
         sizes: name of a parameter or buffer → its shape.
         calls: place → the calls there that returned modules or parameters.
         reached: the places of all calls that ran.
@@ -66,7 +66,7 @@ class ConstructionCalls:
     """
 
     modules: Mapping[str, torch.nn.Module]
-    given: Mapping[str, Mapping[str, Any]]
+    layer_arguments: Mapping[str, Mapping[str, Any]]
     sizes: Mapping[str, tuple[int, ...]]
     calls: Mapping[Place, tuple[ConstructionCall, ...]]
     reached: frozenset[Place]
@@ -84,7 +84,7 @@ def construction_calls(
     construct: Callable[[Call], Any],
     layers: frozenset[type] = frozenset(),
     written: frozenset[type] = frozenset(),
-    given: frozenset[type] = frozenset(),
+    argument_classes: frozenset[type] = frozenset(),
     replaced: Replaced | None = None,
 ) -> ConstructionCalls | None:
     """Reconstruct a model and record the calls in its constructors; None where the result is a different model.
@@ -94,14 +94,14 @@ def construction_calls(
         construct: constructs a model like it, before replacements; makes its arguments with the function it receives.
         layers: classes of the layers that are kept whole.
         written: those of them that are written with their constructors.
-        given: classes of modules that are made as arguments.
+        argument_classes: classes of modules that are made as arguments.
         replaced: class → the layer that replaces it after construction.
     """
     layers -= written
     recorder = _CallRecorder(layers, written)
     sizes = Sizes()
     classes = {cls for each in module.modules() for cls in type(each).__mro__ if issubclass(cls, torch.nn.Module)}
-    classes |= {base for cls in given for base in cls.__mro__ if issubclass(base, torch.nn.Module)}
+    classes |= {base for cls in argument_classes for base in cls.__mro__ if issubclass(base, torch.nn.Module)}
     own = {cls for cls in classes - layers if is_own(cls)}
     try:
         with reseeded(0), recorder.watching(own), parameters_on_meta(), sizes:
@@ -115,7 +115,11 @@ def construction_calls(
     tensors = (*made.named_parameters(remove_duplicate=False), *made.named_buffers(remove_duplicate=False))
     return ConstructionCalls(
         named,
-        {path: recorder.given[id(each)] for path, each in named.items() if id(each) in recorder.given},
+        {
+            path: recorder.layer_arguments[id(each)]
+            for path, each in named.items()
+            if id(each) in recorder.layer_arguments
+        },
         {name: found for name, tensor in tensors if (found := sizes.of(tensor)) is not None},
         {place: tuple(found) for place, found in recorder.calls.items()},
         frozenset(recorder.reached),
@@ -123,7 +127,7 @@ def construction_calls(
         recorder.numbers,
         recorder.owners,
         written,
-        tuple(each for each in recorder.given_modules if all(each is not held for held in named.values())),
+        tuple(each for each in recorder.argument_modules if all(each is not held for held in named.values())),
         {id(each): recorder.of_own[id(each)] for each in named.values() if id(each) in recorder.of_own},
         replaced or {},
     )
@@ -151,11 +155,11 @@ class _CallRecorder:
     written: frozenset[type]
     calls: dict[Place, list[ConstructionCall]] = field(default_factory=lambda: defaultdict(list))
     reached: set[Place] = field(default_factory=set)
-    given: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    layer_arguments: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     of_own: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     numbers: dict[int, Place] = field(default_factory=dict)
     owners: dict[Place, type] = field(default_factory=dict)
-    given_modules: list[torch.nn.Module] = field(default_factory=list)
+    argument_modules: list[torch.nn.Module] = field(default_factory=list)
     _seen: dict[FunctionType, FunctionType | None] = field(default_factory=dict)
     _texts: dict[Place, ast.Call] = field(default_factory=dict)
     _arguments: TrackedArguments = field(default_factory=TrackedArguments)
@@ -180,7 +184,7 @@ class _CallRecorder:
         """Make an argument of the root, and record the calls in it."""
         made = self._watched(called)(**arguments)
         if isinstance(made, torch.nn.Module):
-            self.given_modules.append(made)
+            self.argument_modules.append(made)
         return made
 
     def _constructor(self, construct: FunctionType) -> Callable[..., None]:
@@ -289,7 +293,7 @@ class _CallRecorder:
         bound.apply_defaults()
         kinds = bound.signature.parameters
         several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        self.given[id(layer)] = {
+        self.layer_arguments[id(layer)] = {
             name: value for name, value in list(bound.arguments.items())[1:] if kinds[name].kind not in several
         }
 

@@ -25,7 +25,7 @@ from port.translation.structure.init_inference.stories import (
 
 _UNSET = ("empty", "empty_strided", "empty_permuted", "empty_like", "new_empty", "new_empty_strided", "resize_")
 _ZEROS, _ONES = ("zeros", "zeros_like", "new_zeros", "zero_"), ("ones", "ones_like", "new_ones")
-_FULL = {"full": 1, "full_like": 1, "new_full": 2, "fill_": 1, "scalar_tensor": 0}  # where the number stands
+_FULL = {"full": 1, "full_like": 1, "new_full": 2, "fill_": 1, "scalar_tensor": 0}  # which argument is the number
 _COPIES = ("clone", "_to_copy", "contiguous", "lift_fresh", "lift_fresh_copy", "detach_copy", "alias_copy")
 _MOVES = (
     *("cat", "stack", "flip", "roll", "tril", "triu", "tril_", "triu_", "constant_pad_nd", "view_copy", "permute_copy"),
@@ -37,7 +37,7 @@ _FILLS = {
     "index_fill_": 3,
     "index_put": 2,
     "index_put_": 2,
-}  # where the value stands
+}  # which argument is the value
 _RESHAPES = ("t_", "transpose_", "squeeze_", "unsqueeze_", "as_strided_", "swapaxes_", "swapdims_", "detach_", "set_")
 
 

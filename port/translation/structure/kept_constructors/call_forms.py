@@ -84,7 +84,7 @@ class CallForms:
         self._paths: dict[int, str] = {}
         for path, made_there in (*calls.modules.items(), *calls.modules[""].named_parameters()):
             self._paths.setdefault(id(made_there), path)
-        values = (value for given in calls.given.values() for value in given.values())
+        values = (value for arguments in calls.layer_arguments.values() for value in arguments.values())
         modules = (value for value in values if isinstance(value, torch.nn.Module))
         # Passed to a layer that is kept whole, which holds them or copies of them.
         self._made_for_others = {id(each) for each in modules if self._is_apart(self._paths.get(id(each)))}

@@ -156,4 +156,4 @@ class CalledArguments(OwnArguments):
 
     def layer(self, path: str) -> tuple[Any, Mapping[str, Any]]:
         """The layer at a path, constructed again, and the arguments of its constructor."""
-        return self._calls.modules[path], self._calls.given.get(path, {})
+        return self._calls.modules[path], self._calls.layer_arguments.get(path, {})

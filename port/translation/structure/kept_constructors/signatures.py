@@ -66,7 +66,7 @@ def default_refused(cls: str, name: str, default: type) -> syntax.Stmt:
     """A statement that rejects an argument's default, a class that is not written."""
     message = f"{cls} is written without {default.__name__}, which {name} is by default: give another"
     error = code("NotImplementedError(message)", message=message)
-    return syntax.If(code("given is None", given=syntax.Name(name)), (syntax.Raise(error),))
+    return syntax.If(code("argument is None", argument=syntax.Name(name)), (syntax.Raise(error),))
 
 
 def _annotation(annotation: Any) -> syntax.Expr:

@@ -300,7 +300,7 @@ FIRST = {
     "the stepped generator's points": (
         "train_step.py",
         "model(real, made_of_1)",
-        "model(real, nnx.merge(graphdefs[0], params, rest, copy=True).generator(given_0))",
+        "model(real, nnx.merge(graphdefs[0], params, rest, copy=True).generator(input_0))",
     ),
     "a loss that is not halved": ("turn2.py", " / 2", " / 1"),
     "no clipping": ("train_step.py", "clip_by_torch_norm(0.2)", "clip_by_torch_norm(20.0)"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from port.errors import UsageError
-from port.scripts.writing.epochs import epochs_of, parameters_given
+from port.scripts.writing.epochs import epochs_of, passed_arguments
 from port.scripts.writing.taken_statements import names_set
 
 METHOD = dedent("""
@@ -48,7 +48,7 @@ def test_a_method_goes_through_them() -> None:
     tree, scope, epochs = found(METHOD, "for batch in loader", "Trainer.one")
     assert ast.unparse(epochs.iterated) == "range(1, total * 2)"
     assert ast.unparse(epochs.statement) == "trainer.fit(loader, first=1)" and epochs.loop.target.id == "epoch"
-    assert [ast.unparse(one) for one in parameters_given(tree, scope, "train.py")] == [
+    assert [ast.unparse(one) for one in passed_arguments(tree, scope, "train.py")] == [
         "total = args.total",
         "size = args.size",
     ]
@@ -58,7 +58,7 @@ def test_what_is_given_is_the_scripts_own_node() -> None:
     """So that an option that is used there alone may have another value."""
     tree, scope, _ = found(METHOD, "for batch in loader", "Trainer.one")
     nodes = {id(node) for node in ast.walk(tree)}
-    given = parameters_given(tree, scope, "train.py")
+    given = passed_arguments(tree, scope, "train.py")
     assert given and all(isinstance(one, ast.Assign) and id(one.value) in nodes for one in given)
 
 
@@ -189,7 +189,7 @@ def test_parameters_that_depend_on_each_other() -> None:
     tree = ast.parse(source)
     (function, _) = tree.body
     assert isinstance(function, ast.FunctionDef)
-    given = parameters_given(tree, function.body, "train.py")
+    given = passed_arguments(tree, function.body, "train.py")
     names: dict[str, int] = {"size": 1, "total": 2}
     exec("\n".join(map(ast.unparse, given)), names)
     assert (names["size"], names["total"], names["more"]) == (2, 1, 2)
@@ -200,7 +200,7 @@ def test_a_function_further_down_is_compiled() -> None:
     tree = ast.parse("import torch\n\n\ndef main(size):\n    pass\n\n\nmain(4)\n")
     function = tree.body[1]
     assert isinstance(function, ast.FunctionDef)
-    (one,) = parameters_given(tree, function.body, "train.py")
+    (one,) = passed_arguments(tree, function.body, "train.py")
     assert names_set(one) == ["size"]
 
 

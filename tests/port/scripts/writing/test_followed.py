@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from port.scripts.observing.graph import Computation
-from port.scripts.writing.capture import LossPath, PathTensor, TensorAxis, given_in
+from port.scripts.writing.capture import LossPath, PathTensor, TensorAxis, path_tensors
 from port.scripts.writing.followed import followed
 from port.scripts.writing.loss_source import inputs_of, loss_source
 from port.scripts.writing.states import variable_of, with_states
@@ -65,7 +65,7 @@ def test_what_flattens_the_words_behind_is_followed() -> None:
     assert names(path) == ["model", "torch.Tensor.view", "criterion"]
     inputs = inputs_of(path)
     shapes = {name: tuple(one.shape) for name, one in inputs.items()}
-    assert shapes == {"data": (3, 2), "given_1": (4,), "targets": (3, 2)}
+    assert shapes == {"data": (3, 2), "input_1": (4,), "targets": (3, 2)}
 
 
 def test_a_state_is_an_argument_and_a_result() -> None:
@@ -83,7 +83,9 @@ def test_a_state_that_is_changed_on_the_way_is_none() -> None:
     later = tensor(None, HIDDEN, description={"carried": "h"}, origin=(4, "1"))
     paths = with_states([followed(step(1, tensor(None, HIDDEN))), followed(step(11, later, through="mul"))])
     assert not any(path.states for path in paths)
-    assert all("state" not in one.description for path in paths for call in path.calls for one in given_in(call.live))
+    assert all(
+        "state" not in one.description for path in paths for call in path.calls for one in path_tensors(call.live)
+    )
 
 
 def test_a_part_has_the_name_of_its_variable() -> None:

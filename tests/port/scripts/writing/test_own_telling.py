@@ -49,7 +49,7 @@ for epoch in range(9):
 NAMES = WrittenNames(
     "loss",
     {"epoch": "epoch", "args": "args", "loader": "training", "i": "batch_number"},
-    {"images": "given[0]", "labels": "given[1]"},
+    {"images": "batch_arrays[0]", "labels": "batch_arrays[1]"},
     {"state", "seen"},
 )
 
@@ -77,8 +77,8 @@ def test_sums_stay_on_the_device_and_prints_have_the_written_names(tmp_path: Pat
     assert found is not None
     assert found.begun == ("total, seen_so_far = (0.0, 0)",)
     assert found.each == (
-        "total += loss * len(given[0])",
-        "seen_so_far += len(given[1])",
+        "total += loss * len(batch_arrays[0])",
+        "seen_so_far += len(batch_arrays[1])",
         "if batch_number % args.every == 0:\n"
         "    print(f'{epoch}/{batch_number} of {len(training)}: {loss.item():.4f}')\n"
         "    if args.dry:\n"
@@ -124,7 +124,7 @@ def test_the_loop_is_left_where_the_script_leaves_it(tmp_path: Path) -> None:
 def test_a_batch_is_left_out_where_the_script_leaves_it_out(tmp_path: Path) -> None:
     found = left(tmp_path, before="if len(images) < 8: continue")
     assert found is not None
-    assert found.first == ("if len(given[0]) < 8:\n    continue",)
+    assert found.first == ("if len(batch_arrays[0]) < 8:\n    continue",)
 
 
 @pytest.mark.parametrize(

@@ -81,10 +81,10 @@ def test_others_are_left() -> None:
 def test_where_the_tensor_was_given_its_value() -> None:
     (statement,) = length_statements(given_anew)
     first = given_anew.__code__.co_firstlineno
-    assert statement.given_at == first + 2  # the second line that assigns it
+    assert statement.assigned_at == first + 2  # the second line that assigns it
     assert statement.block == (first + 4, first + 5) and not statement.is_outermost
     (of_parameter,) = length_statements(whole)
-    assert of_parameter.given_at is None and of_parameter.is_outermost
+    assert of_parameter.assigned_at is None and of_parameter.is_outermost
 
 
 @pytest.mark.parametrize(
