@@ -49,7 +49,9 @@ def test_a_whole_transformer_leaves_out_the_numbers_of_its_layers() -> None:
 
 @pytest.mark.parametrize("make", [TransformerEncoderLayer, TransformerDecoderLayer])
 def test_an_unknown_path_is_refused_with_the_nearest(make: type[nnx.Module]) -> None:
-    with pytest.raises(UnknownChoice, match=r"unknown parameter 'linear1.weight'; there are: linear1.bias, linear1.kernel"):
+    with pytest.raises(
+        UnknownChoice, match=r"unknown parameter 'linear1.weight'; there are: linear1.bias, linear1.kernel"
+    ):
         make(6, 2, 8, metadata={"linear1.weight": MLP}, rngs=nnx.Rngs(0))
 
 
