@@ -166,11 +166,15 @@ def _rows_of(
     places: jax.Array,
     counts: jax.Array | None = None,
 ) -> tuple[jax.Array, Caches]:
-    """Run the model on a batch whose rows are at different positions, (batch,)."""
+    """Run the model on a batch whose rows are at different positions, (batch,).
+
+    The caches have an axis more, the first, for the rows. Each row's are those of a batch of one, whose axis of
+    length 1 a traced model may lack.
+    """
 
     def row(caches: Caches | None, ids: jax.Array, position: jax.Array, count: jax.Array | None) -> Any:
-        caches = jax.tree.map(lambda array: array[None], caches)
-        return jax.tree.map(lambda array: array[0], _run_of(graph, state, caches, ids[None], position, places, count))
+        logits, held = _run_of(graph, state, caches, ids[None], position, places, count)
+        return logits[0], held
 
     found: tuple[jax.Array, Caches] = jax.vmap(row)(caches, ids, positions, counts)
     return found
@@ -269,16 +273,16 @@ def _checked(model: nnx.Module, ids: Any, more: int, room: int | None) -> jax.Ar
     """
     if not _caches(model):
         raise UsageError(
-            f"{type(model).__name__} has no TokenCache, which holds the keys or values of earlier tokens: "
-            "translate the original with --generate"
+            f"{type(model).__name__} has no TokenCache, which holds the keys or values of earlier tokens: add caches "
+            "with port.nn.cached(model), or translate the original with --generate"
         )
     ids = jnp.asarray(ids)
     if ids.ndim != 2 or not jnp.issubdtype(ids.dtype, jnp.integer) or 0 in ids.shape:
         raise UsageError(
             f"tokens must be integers (batch, tokens), at least one of each; got {ids.dtype}{list(ids.shape)}"
         )
-    if more < 0:
-        raise UsageError(f"steps is how many tokens to generate, 0 or more; got {more}")
+    if not isinstance(more, int | np.integer) or more < 0:
+        raise UsageError(f"steps is how many tokens to generate, a whole number, 0 or more; got {more}")
     if room is not None and ids.shape[1] + more > room:
         raise UsageError(
             f"the caches have room for {room} tokens, but {ids.shape[1]} and {more} more are {ids.shape[1] + more}: "

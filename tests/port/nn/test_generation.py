@@ -12,6 +12,7 @@ from flax import nnx
 
 from port.errors import UsageError
 from port.nn import TokenCache, decode, generate, generation, prefill
+from port.nn import cached as add_caches
 from port.nn.functional import warped
 
 from .generating import VOCABULARY, Model, whole
@@ -186,6 +187,42 @@ def test_a_padded_text_is_over_after_its_end(model: Model) -> None:
     after = int(jnp.argmax(free[2, 8:] == end)) + 9
     assert jnp.array_equal(found[2, :after], free[2, :after])
     assert (found[2, after:] == VOCABULARY).all()
+
+
+class Plain(nnx.Module):
+    """A language model without caches, whose attention is jax's own."""
+
+    def __init__(self) -> None:
+        options: Any = {"rngs": nnx.Rngs(0), "param_dtype": jnp.float64}
+        self.tokens, self.positions = nnx.Embed(VOCABULARY, 12, **options), nnx.Embed(ROOM, 12, **options)
+        self.attended = nnx.LinearGeneral(12, (3, 4, 3), **options)
+        self.out, self.head = nnx.Linear(12, 12, **options), nnx.Linear(12, VOCABULARY, **options)
+
+    def __call__(self, ids: jax.Array) -> jax.Array:
+        x = self.tokens(ids) + self.positions(jnp.arange(ids.shape[1]))
+        query, key, value = jnp.moveaxis(self.attended(x), 2, 0)
+        read = jax.nn.dot_product_attention(query, key, value, is_causal=True)
+        return self.head(x + self.out(read.reshape(x.shape)))
+
+
+def test_a_model_of_ones_own_takes_padded_prompts(float64: None) -> None:
+    model = add_caches(Plain())
+    found = generate(model, padded(), 9, attention_mask=PADDED, room=ROOM)
+    for row, count in enumerate(PADDED.sum(axis=1)):
+        alone = generate(model, padded()[row : row + 1, 8 - count :], 9, room=ROOM)
+        assert jnp.array_equal(found[row, 8 - count :], alone[0]), row
+    assert not jnp.array_equal(found, generate(model, padded(), 9, room=ROOM))
+
+
+def test_without_caches_the_message_says_how_to_add_them(float64: None) -> None:
+    with pytest.raises(UsageError, match=r"Plain has no TokenCache.*: add caches with port.nn.cached\(model\)"):
+        generate(Plain(), text(4), 1)
+
+
+@pytest.mark.parametrize("steps", [-1, 1.5])
+def test_steps_that_are_no_number_of_tokens_are_refused(model: Model, steps: Any) -> None:
+    with pytest.raises(UsageError, match="a whole number, 0 or more"):
+        generate(model, text(4), steps)
 
 
 @pytest.mark.parametrize(
