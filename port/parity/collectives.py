@@ -120,6 +120,10 @@ def bytes_a_device(arrays: Any) -> dict[Any, int]:
     return dict(held)
 
 
+CONVOLVED = 4
+"""The axes of a convolution's kernel over images: XLA sums the gradient of one that is transposed in another order."""
+
+
 def _parts(shapes: Any, mesh: Mapping[str, int]) -> set[Shape]:
     """The shapes of parameters and of their possible shards, with the axes in any order.
 
@@ -130,7 +134,7 @@ def _parts(shapes: Any, mesh: Mapping[str, int]) -> set[Shape]:
     for shape in shapes:
         for whole in {tuple(shape), tuple(shape[1:])}:
             for part in _divided(whole, counts):
-                found |= {*permutations(part)} if len(part) <= 3 else {part}
+                found |= {*permutations(part)} if len(part) <= CONVOLVED else {part}
     return found
 
 

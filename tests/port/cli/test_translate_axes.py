@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def written(folder: Path) -> ModuleType:
     options = ["--input", "2,7:int64", "--static", "--logical-axes", "--sizes-limit", "0", "-o", str(folder)]
     assert main(["translate", f"{HERE}:Words", *options]) == 0
-    return import_file(folder / "words.py", "words")
+    return import_file(folder / "words.py", "written_words")
 
 
 def mesh(**axes: int) -> jax.sharding.Mesh:

@@ -112,9 +112,9 @@ def test_heads_of_keys_that_the_devices_do_not_divide_stay_whole(mesh: Any) -> N
         # The parameters are divided, and the batch is not.
         ("LLaMA", {"fsdp": 4}, ("--rules", '{"batch": null}'), "activations"),
         # A projection that tensor parallelism leaves whole has parts computed all the same.
-        ("GPT", {"fsdp": 2, "tensor": 4}, ("--loose",), "nothing that is meant sends parts about"),
+        ("GPT", {"fsdp": 2, "tensor": 4}, ("--loose",), "no intended collective moves shards"),
         # Each device has half of a head of keys.
-        ("FewKeys", {"tensor": 4}, ("--within-heads",), "nothing that is meant sends parts about"),
+        ("FewKeys", {"tensor": 4}, ("--within-heads",), "no intended collective moves shards"),
     ],
     ids=["embed along tensor", "no batch", "not gathered", "within heads"],
 )
