@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -17,11 +14,12 @@ from markupsafe import Markup
 from port.errors import UsageError
 from port.report.colours import CONTROL, JAX, LIMIT, ON_DARK, TORCH
 from port.report.page import curves, panels, settings, tables, where_to_look, words
+from port.report.page.scripts import hash_of, in_script, packed_plotly
 from port.report.page.subject import Subject, subject_of
 from port.training import Outcome, Remains
 
 NUMBERS = 40_000
-"""The most numbers that all figures of a page hold: some 800 kB, next to 4.8 MB of plotly.js."""
+"""The most numbers that all figures of a page hold: some 800 kB, next to 1.9 MB of plotly.js."""
 COLOURS = {"torch": TORCH, "jax": JAX, "limit": LIMIT, "control": CONTROL}
 
 
@@ -67,8 +65,6 @@ def _filled(
     environment: Mapping[str, Any] | None,
     ended: str,
 ) -> str:
-    from plotly.offline import get_plotlyjs  # not at the top: 5 MB, needed only for a page
-
     config = config or {}
     figures: dict[str, dict[str, Any]] = {}
     numbers = [panels.panels(subject) for subject in subjects]
@@ -78,7 +74,7 @@ def _filled(
         for number, (subject, its) in enumerate(zip(subjects, numbers, strict=True), start=1)
     ]
     options, defaults, differ = settings.config_of(subjects, config)
-    plotly, script = Markup(get_plotlyjs()), Markup(page_file("shared.js") + page_file("script.js"))
+    plotly, script = packed_plotly(), Markup(page_file("shared.js") + page_file("script.js"))
     template = page_environment().from_string(page_file("table.jinja") + page_file("run_page.html.jinja"))
     return template.render(
         title=title,
@@ -99,16 +95,10 @@ def _filled(
         style=Markup(page_file("style.css")),
         colours=COLOURS,
         on_dark={name: ON_DARK[colour] for name, colour in COLOURS.items()},
-        plotly=plotly,
+        plotly=plotly.text,
         script=script,
-        hashes=[hash_of(plotly), hash_of(script)],
+        hashes=[plotly.hash, hash_of(script)],
     )
-
-
-def in_script(values: Any) -> Markup:
-    """Return JSON that is safe inside a script element: without markup, and without NaN or infinity."""
-    written = json.dumps(values, separators=(",", ":"), allow_nan=False)
-    return Markup(written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def _part(
@@ -203,8 +193,3 @@ def page_environment() -> Environment:
 def page_file(name: str) -> str:
     """Return the text of a file of this package."""
     return (files(__package__) / name).read_text(encoding="utf-8")
-
-
-def hash_of(script: str) -> str:
-    """Return a script's hash for the page's content security policy, which blocks any other script."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"

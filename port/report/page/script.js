@@ -1,6 +1,6 @@
 (() => {
   const figures = JSON.parse(document.getElementById("figures").textContent);
-  const { root, colour, plain, written, apart, tell, setUpTheme } = shared;
+  const { root, colour, plain, written, apart, tell, setUpTheme, loadPlotly } = shared;
   const narrow = () => innerWidth < 600;
   const coarse = matchMedia("(pointer: coarse)").matches;
   const faint = (hex, alpha) => hex + Math.round(alpha * 255).toString(16).padStart(2, "0");
@@ -265,5 +265,5 @@
   setUpTheme(redraw);
   let wasNarrow = narrow();
   addEventListener("resize", () => { if (narrow() !== wasNarrow) { wasNarrow = narrow(); redraw(); } });
-  next();
+  loadPlotly().then(next);
 })();

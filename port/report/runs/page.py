@@ -13,7 +13,8 @@ from markupsafe import Markup
 from port.errors import UsageError
 from port.records import RecordLine
 from port.report.colours import JAX, ON_DARK, TORCH, smallest_drawn
-from port.report.page.page import hash_of, in_script, page_environment, page_file
+from port.report.page.page import page_environment, page_file
+from port.report.page.scripts import hash_of, in_script, packed_plotly
 from port.report.page.thinning import kept
 from port.report.runs.run_folder import RunFolder
 from port.report.runs.table import table_of_options, table_of_runs
@@ -46,11 +47,9 @@ def write_runs_page(runs: Sequence[RunFolder], path: Path) -> None:
         UsageError: the name does not end with .html.
         BrokenWeights: the file cannot be written.
     """
-    from plotly.offline import get_plotlyjs  # not at the top: 5 MB, needed only for a page
-
     if path.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"the name of a page ends with .html; got {path}")
-    plotly, script = Markup(get_plotlyjs()), Markup(page_file("shared.js") + _file("runs.js"))
+    plotly, script = packed_plotly(), Markup(page_file("shared.js") + _file("runs.js"))
     names = list(dict.fromkeys(one.name for run in runs for one in run.comparisons))
     page = (
         page_environment()
@@ -66,9 +65,9 @@ def write_runs_page(runs: Sequence[RunFolder], path: Path) -> None:
             style=Markup(page_file("style.css")),
             colours={"torch": TORCH, "jax": JAX},
             on_dark={"torch": ON_DARK[TORCH], "jax": ON_DARK[JAX]},
-            plotly=plotly,
+            plotly=plotly.text,
             script=script,
-            hashes=[hash_of(plotly), hash_of(script)],
+            hashes=[plotly.hash, hash_of(script)],
         )
     )
     with whole(path, overwrite=True, may_replace=lambda folder: False, what="the page") as partial:

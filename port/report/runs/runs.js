@@ -1,6 +1,6 @@
 (() => {
   const figures = JSON.parse(document.getElementById("figures").textContent);
-  const { root, isDark, colour, plain, written, apart, tell, setUpTheme } = shared;
+  const { root, isDark, colour, plain, written, apart, tell, setUpTheme, loadPlotly } = shared;
   const ink = (run) => (isDark() ? run.dark : run.light);
   const dashes = ["solid", "dash", "dot", "dashdot"];
   const hidden = figures.map(() => new Set());
@@ -96,8 +96,7 @@
     reset: () => null,
   };
 
-  setUpTheme(() => figures.forEach((_, place) => { draw(place); keys(place); }));
-  figures.forEach((figure, place) => {
+  const begin = (figure, place) => {
     draw(place);
     keys(place);
     const element = document.getElementById(`figure-${place}`);
@@ -116,7 +115,11 @@
     input.max = steps[place].length - 1;
     input.addEventListener("input", () => read(place, Number(input.value)));
     read(place, steps[place].length - 1);
-  });
+  };
 
-  root.dataset.drawn = "";
+  loadPlotly().then(() => {
+    figures.forEach(begin);
+    setUpTheme(() => figures.forEach((_, place) => { draw(place); keys(place); }));
+    root.dataset.drawn = "";
+  });
 })();
