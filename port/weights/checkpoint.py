@@ -11,16 +11,16 @@ from port.errors import BrokenWeights, UnknownChoice, UsageError
 from port.weights.adapter_folder import SAFETENSORS, is_adapter, is_adapter_alone, write_adapter
 from port.weights.dcp_files import is_dcp, open_dcp, the_model_in
 from port.weights.formats import FORMATS, SUFFIXES
-from port.weights.hub_files import SHARD_SIZE, is_hub, write_hub
+from port.weights.hub_files import SHARD_SIZE, copy_beside, foreign_to_hub, kept_beside, write_hub
 from port.weights.mesh_plan import MeshPlan
 from port.weights.metadata import Metadata, as_tensor, taken_out
 from port.weights.msgpack_files import open_msgpack, write_msgpack
 from port.weights.npz_files import is_npz, open_npz, write_npz
-from port.weights.orbax_files import is_orbax, open_orbax
+from port.weights.orbax_files import ITEM, STEP, foreign_to_orbax, is_orbax, open_orbax
 from port.weights.orbax_writing import write_orbax
 from port.weights.other_files import what_else, what_folder
 from port.weights.safetensors_files import open_safetensors, write_safetensors
-from port.weights.shards import SUFFIX, is_sharded, open_sharded, write_sharded
+from port.weights.shards import SUFFIX, is_of_sharded, open_sharded, write_sharded
 from port.weights.tensors import Checkpoint, Tensor, TensorInfo, dtypes
 from port.weights.torch_files import PLACES, open_torch
 from port.weights.torch_writing import write_torch
@@ -172,7 +172,8 @@ def write_checkpoint(
         max_shard_size: bytes of tensors per file, for "safetensors" and "hf".
         metadata: the file's metadata, or a function that returns it: called before the tensors are written and again
             after them, for what is known only then (their fingerprints); both results have the same length.
-        overwrite: whether to replace an existing checkpoint.
+        overwrite: whether to replace an existing checkpoint. A folder that has anything else is refused; the config and
+            tokenizer files of a model's folder stay, unless ``beside`` has others.
         mesh: how the tensors are sharded on the devices that "orbax" writes for.
         beside: files that "hf" copies.
         config: the text of the adapter's config, for "peft".
@@ -196,19 +197,36 @@ def write_checkpoint(
         raise UsageError(f"several tensors have the same name: {', '.join(twice)}")
 
     def may_replace(folder: Path) -> bool:
-        if not any(folder.iterdir()):
+        names = [file.name for file in folder.iterdir()]
+        if not names:
             return format in ("orbax", "hf", "peft") or max_shard_size is not None
-        if format == "orbax":
-            return any((folder / name).exists() for name in ("_METADATA", "_CHECKPOINT_METADATA"))
-        if format == "hf":
-            return is_hub(folder)
         if format == "peft":
             return is_adapter_alone(folder)
-        return max_shard_size is not None and is_sharded(folder)
+        if format == "orbax":
+            return not {ITEM, STEP}.isdisjoint(names) and _nothing_lost(folder, foreign_to_orbax(folder))
+        if format != "hf" and max_shard_size is None:
+            return False
+        if not any(name.endswith(".safetensors") for name in names):
+            return False
+        others = sorted(name for name in names if not is_of_sharded(name))
+        return _nothing_lost(folder, foreign_to_hub(folder, beside) if format == "hf" else others)
 
-    with whole(path, overwrite=overwrite, may_replace=may_replace) as temporary:
+    with whole(path, overwrite=overwrite, may_replace=may_replace, can_overwrite=True) as temporary:
         write(temporary, tensors)
+        if format == "hf" and path.is_dir():
+            copy_beside(temporary, kept_beside(path, beside))
     return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+
+
+def _nothing_lost(folder: Path, foreign: Sequence[str]) -> bool:
+    """True if a folder has nothing but a checkpoint; otherwise raise UsageError with what would be lost."""
+    if not foreign:
+        return True
+    more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
+    raise UsageError(
+        f"{folder} is a folder, and not one that the weights may replace: {foreign[0]}{more} in it is no part of a "
+        "checkpoint, and would be lost. Move it elsewhere, or choose another name"
+    )
 
 
 def _adapter_writer(

@@ -75,6 +75,31 @@ def is_orbax(path: Path) -> bool:
     return bool(_items(path)) or (path / "_CHECKPOINT_METADATA").exists()
 
 
+def foreign_to_orbax(folder: Path) -> list[str]:
+    """Names in a folder of orbax that orbax does not write: replacing the folder would lose them."""
+    return sorted(path.name for path in folder.iterdir() if not _is_of_orbax(path))
+
+
+def _is_of_orbax(path: Path) -> bool:
+    if path.is_dir():
+        is_known = path.name in ("d", "array_metadatas", "descriptor") or path.name.startswith("ocdbt.process_")
+        return is_known or any((path / name).exists() for name in ("_METADATA", ".zarray", "zarr.json", "metadata"))
+    return path.name in _FILES
+
+
+ITEM, STEP = "_METADATA", "_CHECKPOINT_METADATA"
+"""The files that describe the tree of an item, and the whole checkpoint."""
+_FILES = (
+    ITEM,
+    STEP,
+    "_sharding",
+    "_strings.json",
+    "checkpoint",
+    "commit_success.txt",
+    "manifest.ocdbt",
+)
+
+
 def _items(path: Path) -> list[Path]:
     if (path / "_METADATA").exists():
         return [path]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from port.weights.safetensors_files import write_safetensors
 from port.weights.tensors import Checkpoint, Tensor
 
 SUFFIX = ".index.json"
+_NAME = re.compile(rf"model(-\d+-of-\d+)?\.safetensors|model\.safetensors{re.escape(SUFFIX)}")
 _LARGEST_INDEX = 100_000_000  # bytes, as of a safetensors header
 
 
@@ -145,6 +147,6 @@ def write_sharded(folder: Path, tensors: Sequence[Tensor], limit: int, metadata:
     (folder / f"model.safetensors{SUFFIX}").write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
 
 
-def is_sharded(folder: Path) -> bool:
-    """Whether a folder has only what `write_sharded` writes."""
-    return all(path.name.endswith((".safetensors", f".safetensors{SUFFIX}")) for path in folder.iterdir())
+def is_of_sharded(name: str) -> bool:
+    """Whether `write_sharded` writes files of this name."""
+    return _NAME.fullmatch(name) is not None
