@@ -14,6 +14,7 @@ from port.moves import Box
 from port.moves.boxes import shape_of, whole
 from port.weights.memory import Memory
 from port.weights.nesting import dotted, flat
+from port.weights.orbax_damage import check_files, damage, quiet
 from port.weights.tensors import Checkpoint, TensorInfo, dtypes
 
 Result = TypeVar("Result")
@@ -34,9 +35,14 @@ def open_orbax(path: Path | str) -> Checkpoint:
     path = Path(path)
     folder = _item(path)
 
+    check_files(path, folder)
+
     def metadata() -> Any:
         with ocp.PyTreeCheckpointer() as checkpointer:
-            known = checkpointer.metadata(folder.absolute())
+            with quiet():
+                known = checkpointer.metadata(folder.absolute())
+            if known.item_metadata is None:  # it has only logged why: this raises it
+                known.item_metadata = ocp.PyTreeCheckpointHandler().metadata(folder.absolute())
             return known.item_metadata.tree, known.item_metadata.use_zarr3, dict(known.custom_metadata or {})
 
     tree, use_zarr3, custom_metadata = _attempt(path, metadata)
@@ -165,5 +171,4 @@ def _attempt(path: Path, action: Callable[[], Result]) -> Result:
     try:
         return action()
     except Exception as error:
-        reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise BrokenWeights(f"{path} cannot be read as an orbax checkpoint: {reason[0]}") from error
+        raise damage(path, error) from error

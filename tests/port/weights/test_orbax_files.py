@@ -109,5 +109,5 @@ def test_folders_that_are_not_whole(tmp_path: Path) -> None:
             for name in checkpoint.tensors:
                 checkpoint.read(name)
     (tmp_path / "whole" / "_METADATA").write_text("{")
-    with pytest.raises(BrokenWeights, match="cannot be read as an orbax checkpoint"):
+    with pytest.raises(BrokenWeights, match="whole is damaged: its file _METADATA is not complete JSON"):
         open_orbax(tmp_path / "whole")
