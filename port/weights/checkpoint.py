@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -27,6 +28,9 @@ from port.weights.torch_writing import write_torch
 from port.weights.whole import whole
 
 __all__ = ["Checkpoint", "Tensor", "TensorInfo", "dtypes", "open_checkpoint", "write_checkpoint"]
+
+SHARD = re.compile(r"(?P<name>.+)-\d+-of-(?P<count>\d{1,9})(?P<suffix>\.\w+)")
+"""The name of one file of several."""
 
 
 def open_checkpoint(path: Path | str, *, key: str | None = None) -> Checkpoint:
@@ -108,6 +112,13 @@ def _open_folder(folder: Path, key: str | None) -> Checkpoint:
     if (what := what_folder(names)) is not None:
         raise BrokenWeights(f"{folder} is not a checkpoint that can be read, but {what}")
     files = [name for name in names if Path(name).suffix in SUFFIXES]
+    shards = [match for match in map(SHARD.fullmatch, files) if match is not None and int(match["count"]) > 1]
+    if files and len(shards) == len(files):
+        index = f"{shards[0]['name']}{shards[0]['suffix']}{SUFFIX}"
+        raise BrokenWeights(
+            f"{folder} has {len(shards)} of the {int(shards[0]['count'])} files of a checkpoint ({files[0]}), and no "
+            f"index. Copy {index} from where they are from: it says which of them has which tensor"
+        )
     if len(files) == 1:
         return open_checkpoint(folder / files[0], key=key)
     if files:
@@ -253,7 +264,10 @@ def _writer(
         return lambda path, tensors: write_hub(path, tensors, limit, metadata, beside)
     if max_shard_size is not None:
         if format != "safetensors":
-            raise UsageError(f"max_shard_size needs format='safetensors'; {format} does not support it")
+            raise UsageError(
+                f"max_shard_size needs format='safetensors' (--max-shard-size, --format safetensors); {format} does not "
+                "support it"
+            )
         return lambda path, tensors: write_sharded(path, tensors, max_shard_size, metadata)
     match format:
         case "safetensors":

@@ -107,6 +107,12 @@ def convert(
         raise UsageError(f"pass the options as one object or as keywords, not both: {', '.join(keywords)}")
     options = options or Options(**keywords)
     format = format_of(out, options.format, reverse=options.reverse)
+    is_by_slash = format == "orbax" and options.format is None and str(out).endswith("/")
+    if is_by_slash and options.max_shard_size is not None:
+        raise UsageError(
+            f"{out}: the slash at its end chooses Orbax, whose files have no size to choose. Leave out --max-shard-size "
+            f"(max_shard_size=), or the slash: {str(out).rstrip('/')} is then a folder of safetensors files"
+        )
     along = [] if options.like is None or format == "peft" else files_beside(options.like)
     # Without a folder to copy from, a folder that is replaced keeps its own.
     config_in = out if options.like is None else options.like

@@ -38,6 +38,10 @@ def open_sharded(index: Path, open_shard: Callable[[Path], Checkpoint]) -> Check
         if not _is_file_name(shard):
             problems.append(f"{shard!r} is not a file name: shards must be next to the index")
             continue
+        if shard.endswith(SUFFIX):
+            what = "the index itself" if shard == index.name else "another index"
+            problems.append(f"{shard} is {what}, not a file of tensors")
+            continue
         try:
             shards[shard] = open_shard(index.parent / shard)
         except BrokenWeights as error:
@@ -90,6 +94,8 @@ def _content(index: Path) -> tuple[dict[str, str], dict[str, str]]:
         raise BrokenWeights(
             f"{index} is not an index of shards: expected a weight_map of each tensor's name to a file's name"
         )
+    if not places:
+        raise BrokenWeights(f"{index}: its weight_map is empty, so the index names no tensors. Copy it again")
     meta = content.get("metadata")
     return places, {key: text for key, text in meta.items() if isinstance(text, str)} if isinstance(meta, dict) else {}
 
