@@ -46,8 +46,10 @@ def open_checkpoint(path: Path | str, *, key: str | None = None) -> Checkpoint:
 
     Raises:
         BrokenWeights: the file is missing, unknown, or incomplete.
-        UsageError: there are several checkpoints, or none at ``key``.
+        UsageError: there are several checkpoints, or none at ``key``; the path is empty.
     """
+    if path == "":
+        raise UsageError("the path of the checkpoint is empty: pass the file or the folder")
     path = Path(path)
     try:
         if path.is_dir():
@@ -265,8 +267,8 @@ def _writer(
     if max_shard_size is not None:
         if format != "safetensors":
             raise UsageError(
-                f"max_shard_size needs format='safetensors' (--max-shard-size, --format safetensors); {format} does not "
-                "support it"
+                f"max_shard_size needs format='safetensors' (--max-shard-size, --format safetensors); {format} does "
+                "not support it"
             )
         return lambda path, tensors: write_sharded(path, tensors, max_shard_size, metadata)
     match format:

@@ -110,8 +110,8 @@ def convert(
     is_by_slash = format == "orbax" and options.format is None and str(out).endswith("/")
     if is_by_slash and options.max_shard_size is not None:
         raise UsageError(
-            f"{out}: the slash at its end chooses Orbax, whose files have no size to choose. Leave out --max-shard-size "
-            f"(max_shard_size=), or the slash: {str(out).rstrip('/')} is then a folder of safetensors files"
+            f"{out}: the slash at its end chooses Orbax, whose files have no size to choose. Leave out "
+            f"--max-shard-size (max_shard_size=), or the slash: {str(out).rstrip('/')} is then a folder of safetensors"
         )
     along = [] if options.like is None or format == "peft" else files_beside(options.like)
     # Without a folder to copy from, a folder that is replaced keeps its own.

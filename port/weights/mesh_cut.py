@@ -56,9 +56,10 @@ class MeshCut:
 
     def __post_init__(self) -> None:
         if (devices := prod(self.axes.values())) > MOST_DEVICES:
+            axes = " × ".join(f"{axis}={size}" for axis, size in self.axes.items())
             raise UsageError(
-                f"mesh: {' × '.join(f'{axis}={size}' for axis, size in self.axes.items())} are {devices} devices. A file "
-                f"is written for at most {MOST_DEVICES}, which need not be here"
+                f"mesh: {axes} are {devices} devices. A file is written for at most {MOST_DEVICES}, which need not be "
+                "here: give the number that will read it"
             )
         if self.sharding is None and len(self.axes) > 1:
             last = list(self.axes)[-1]

@@ -78,8 +78,8 @@ def damage(path: Path, error: Exception) -> BrokenWeights:
     """The error for something that orbax or tensorstore raised; it names the file that they name."""
     if (chunk := _CHUNK.search(str(error))) is not None:
         return BrokenWeights(
-            f"{path} is damaged: the data of {chunk[1]} is not complete. A file in d/ or in a folder ocdbt.process_*/d/ "
-            f"is missing, or was cut short. {_REMEDY}"
+            f"{path} is damaged: the data of {chunk[1]} is not complete. A file in d/ or in ocdbt.process_*/d/ is "
+            f"missing, or was cut short. {_REMEDY}"
         )
     if (named := _NAMED.search(str(error))) is not None:
         file = Path(named[1])

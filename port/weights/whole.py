@@ -43,8 +43,8 @@ def whole(
     try:
         _check_special(path, what)
         if not overwrite and os.path.lexists(path):
-            choice = "another name, or replace it with --overwrite (overwrite=True)" if can_overwrite else "another name"
-            raise UsageError(f"{path} is there already: choose {choice}")
+            otherwise = ", or replace it with --overwrite (overwrite=True)" if can_overwrite else ""
+            raise UsageError(f"{path} is there already: choose another name{otherwise}")
         _check_folders(path, may_replace, what)
     except OSError as error:
         if error.errno == ENAMETOOLONG:

@@ -98,7 +98,7 @@ def test_a_pipe_is_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(tmp_path / "pipe")
     for name in ("pipe", "link"):
-        with pytest.raises(UsageError, match=f"{name} is neither a file nor a folder, but a device, a pipe or a socket"):
+        with pytest.raises(UsageError, match=f"{name} is neither a file nor a folder, but a device, a pipe or"):
             write(tmp_path / name, "all", overwrite=True)
     assert (tmp_path / "pipe").is_fifo() and (tmp_path / "link").is_symlink()
 
