@@ -115,7 +115,7 @@ def convert(
         )
     along = [] if options.like is None or format == "peft" else files_beside(options.like)
     # Without a folder to copy from, a folder that is replaced keeps its own.
-    config_in = out if options.like is None else options.like
+    config_in = options.like if options.like is not None else out if options.overwrite else None
     is_wide = format == "hf" and options.widen is not None
     if is_wide and config_in is not None and quantization_config(config_in) is not None:
         raise UsageError(

@@ -58,8 +58,9 @@ def _check_index(path: Path, folder: Path, tree: dict[str, Any], suffix: str) ->
 
     if not (folder / MANIFEST).exists():
         raise _damaged(path, folder / MANIFEST, "is missing")
+    base = {"driver": "file", "path": f"{folder.absolute()}/"}  # no URL: the path may have any character
     try:
-        store = tensorstore.KvStore.open({"driver": "ocdbt", "base": f"file://{folder.absolute()}/"}).result()
+        store = tensorstore.KvStore.open({"driver": "ocdbt", "base": base}).result()
         for pending in [store.read(f"{name}/{suffix}") for name in filter(None, map(_name, tree.values()))]:
             pending.result()
     except ValueError as error:

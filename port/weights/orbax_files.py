@@ -41,9 +41,10 @@ def open_orbax(path: Path | str) -> Checkpoint:
         with ocp.PyTreeCheckpointer() as checkpointer:
             with quiet():
                 known = checkpointer.metadata(folder.absolute())
-            if known.item_metadata is None:  # it has only logged why: this raises it
-                known.item_metadata = ocp.PyTreeCheckpointHandler().metadata(folder.absolute())
-            return known.item_metadata.tree, known.item_metadata.use_zarr3, dict(known.custom_metadata or {})
+            item = known.item_metadata
+            if item is None:  # it has only logged why: this raises it
+                item = ocp.PyTreeCheckpointHandler().metadata(folder.absolute())
+            return item.tree, item.use_zarr3, dict(known.custom_metadata or {})
 
     tree, use_zarr3, custom_metadata = _attempt(path, metadata)
     leaves = {dotted(parts): leaf for parts, leaf in flat(tree)}

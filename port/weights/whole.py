@@ -95,4 +95,4 @@ def _replace(new: Path, path: Path) -> None:
     except OSError:
         os.rename(old, path)
         raise
-    shutil.rmtree(old)
+    old.unlink() if old.is_symlink() else shutil.rmtree(old)

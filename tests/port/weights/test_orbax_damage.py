@@ -89,6 +89,12 @@ def test_data_that_was_cut_short_is_found_when_it_is_read(whole: Path, tmp_path:
         checkpoint.read("c")
 
 
+def test_a_folder_of_any_name_is_read(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "a b%20#?ü")
+    with open_orbax(tmp_path / "a b%20#?ü") as checkpoint:
+        assert checkpoint.read("a.b").tolist() == list(range(8))
+
+
 def test_a_checkpoint_without_the_file_of_the_whole_is_read(whole: Path, tmp_path: Path) -> None:
     shutil.copytree(whole, tmp_path / "w")
     (tmp_path / "w" / "_CHECKPOINT_METADATA").unlink()

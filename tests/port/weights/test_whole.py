@@ -58,6 +58,14 @@ def test_a_folder_replaces_a_folder(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["w"]
 
 
+def test_a_link_to_a_folder_is_replaced_and_the_folder_stays(tmp_path: Path) -> None:
+    write_folder(tmp_path / "w", "old")
+    (tmp_path / "link").symlink_to(tmp_path / "w")
+    write_folder(tmp_path / "link", "new")
+    assert (tmp_path / "link" / "part").read_text() == "new" and (tmp_path / "w" / "part").read_text() == "old"
+    assert sorted(os.listdir(tmp_path)) == ["link", "w"]
+
+
 def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
     write_folder(tmp_path / "w", "old")
     with pytest.raises(BrokenWeights, match=r"w: No space left on device"):
