@@ -47,8 +47,8 @@ def explained(why: str) -> Iterator[None]:
 class UnknownChoice(UsageError):
     """A name that is not among the valid choices; lists the choices, closest match first."""
 
-    def __init__(self, what: str, name: str, choices: Iterable[str]) -> None:
-        nearest_first = sorted(choices, key=lambda choice: -SequenceMatcher(None, name, choice).ratio())
+    def __init__(self, what: str, name: object, choices: Iterable[str]) -> None:
+        nearest_first = sorted(choices, key=lambda choice: -SequenceMatcher(None, str(name), choice).ratio())
         super().__init__(f"unknown {what} {name!r}; there are: {', '.join(nearest_first)}")
 
 

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise UnknownChoice("command", command_line[0], COMMANDS)
         return _run(command_line[0], command_line[1:])
     except PortError as error:
-        print(f"port: {error}", file=sys.stderr)
+        print(f"port: {_shown(str(error))}", file=sys.stderr)
         if "--json" in command_line and command_line[0] in COMMANDS:
             _print_error(command_line[0], str(error), error.exit_code)
         return error.exit_code
@@ -61,6 +61,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output, such as head, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+
+
+def _shown(message: str) -> str:
+    """A message with its own newlines, in which nothing acts on the terminal: names in it come from files."""
+    from port.lessons.visible import visible
+
+    return "\n".join(visible(line) for line in message.split("\n"))
 
 
 def _print_error(command: str, message: str, exit_code: int) -> None:

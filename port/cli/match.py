@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
+from port.cli.empty import refuse_empty
 from port.cli.guarding import guarded
 from port.cli.inputs import inputs_from_options
 from port.cli.models import built_flax_model, built_torch_model, register_pairs
@@ -62,6 +63,7 @@ class Arguments:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
+    refuse_empty("match", arguments)
     options = tyro.cli(Arguments, prog="port match", args=arguments)
     if bool(options.input) == (options.inputs is not None):
         raise UsageError("pass the torch model's inputs: --input 1,3,224,224 for each tensor, or --inputs MODULE:NAME")

@@ -11,6 +11,7 @@ from typing import Annotated
 import tyro
 from tyro.conf import arg
 
+from port.cli.empty import refuse_empty
 from port.weights.whole import whole
 
 
@@ -27,6 +28,7 @@ class Arguments:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
+    refuse_empty("skill", arguments)
     options = tyro.cli(Arguments, prog="port skill", args=arguments)
     if options.out is None:
         print(skill(), end="")

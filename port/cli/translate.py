@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
+from port.cli.empty import refuse_empty
 from port.cli.guarding import Made, guarded, said_beforehand
 from port.cli.models import register_pairs
 from port.cli.translated_model import TranslatedModel, WhatToTranslate, translated_model
@@ -115,6 +116,7 @@ class Arguments:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
+    refuse_empty("translate", arguments)
     options = tyro.cli(Arguments, prog="port translate", args=arguments)
     fields = keywords(options.kwargs, "--kwargs")
     is_hub = is_hub_target(options.target, fields)

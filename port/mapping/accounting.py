@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from port.errors import WeightsMismatch
 from port.mapping.entry import Entry, gather
-from port.mapping.names import nearest
+from port.mapping.names import nearest, on_one_line
 from port.moves import Shape
 
 
@@ -21,11 +21,12 @@ def complaints(entries: Iterable[Entry], shapes: Mapping[str, Shape]) -> list[st
     expected = {source for entry in entries for source in entry.sources}
     missing = {source for entry in entries for source in _missing(entry, shapes)}
     unexpected = set(shapes) - expected
-    return [
+    lines = [
         *(f"missing: {key}{nearest(key, unexpected)}" for key in sorted(missing)),
         *(f"unexpected: {key}{nearest(key, missing)}" for key in sorted(unexpected)),
         *sorted(line for entry in entries for line in _misshapen(entry, shapes)),
     ]
+    return [on_one_line(line) for line in lines]
 
 
 def _missing(entry: Entry, shapes: Mapping[str, Shape]) -> list[str]:

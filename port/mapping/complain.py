@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from port.errors import NoPair, WeightsMismatch
 from port.mapping.guide import Guide, Layer
-from port.mapping.names import joined, nearest
+from port.mapping.names import joined, nearest, on_one_line
 from port.mapping.renaming import Renaming
 from port.moves import Move
 from port.pairs import ParamPair
@@ -132,7 +132,7 @@ class Complaints:
         return " and ".join(joined(layer.path_elsewhere, name) for name in param.torch_names)
 
     def _note(self, line: str) -> None:
-        self.lines[line] = None
+        self.lines[on_one_line(line)] = None
 
 
 def _moves(found: Found) -> str:

@@ -47,6 +47,8 @@ def write_whole(path: Path, written: bytes) -> None:
     """
     temporary = path.with_name(f".{path.name}.{uuid4().hex}")  # on the same disk, where replacing is atomic
     try:
+        if path.exists() and not path.is_file():  # a device, a pipe or a folder
+            raise BrokenWeights(f"the mapping cannot be written to {path}: it is no file. Choose another name")
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_bytes(written)
         os.replace(temporary, path)

@@ -14,7 +14,7 @@ import jax
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from port.errors import UnknownChoice, UsageError, WeightsMismatch
+from port.errors import UnknownChoice, UsageError, WeightsMismatch, described
 
 Layer = TypeVar("Layer", bound=nnx.Module)
 BATCH = "batch"
@@ -156,10 +156,25 @@ def rules_on(mesh: Mesh, own: Rules, given: Rules | None = None) -> Iterator[Non
         given: rules that override these.
 
     Raises:
-        UnknownChoice, UsageError: rules or a mesh with an unknown name.
+        UnknownChoice, UsageError: rules or a mesh with an unknown name; a mesh without devices.
     """
+    check_mesh(mesh)
     with jax.set_mesh(mesh), nnx.logical_axis_rules(tuple(chosen_rules(own, given, mesh).items())):
         yield
+
+
+def check_mesh(mesh: object) -> None:
+    """Check that a mesh is one of devices.
+
+    Raises:
+        UsageError: it is something else, as the text ``"fsdp=8"``, a number, or a mesh without devices.
+    """
+    if not isinstance(mesh, Mesh):
+        got = repr(mesh) if isinstance(mesh, str | int) else described(mesh)
+        raise UsageError(
+            f"mesh must be a jax.sharding.Mesh of devices, as jax.make_mesh(({jax.device_count()},), ('fsdp',)) makes "
+            f"one of all that are here; got {got}"
+        )
 
 
 def names_of(variable: Any) -> tuple[str | None, ...]:

@@ -15,9 +15,10 @@ from jax.sharding import Mesh
 
 from port.errors import WeightsMismatch
 from port.nn.buffer import Buffer
-from port.nn.logical_axes import Rules, chosen_rules, heads_left_whole, names_of, shardings_by_rules
+from port.nn.logical_axes import Rules, check_mesh, chosen_rules, heads_left_whole, names_of, shardings_by_rules
 from port.nn.per_layer import PerLayer
 from port.nn.unknown_start import filled_later
+from port.nn.weights_file import open_weights
 
 Model = TypeVar("Model", bound=nnx.Module)
 Part = Callable[[Any], np.ndarray]
@@ -45,11 +46,12 @@ def on_mesh(
             initialised on the devices.
 
     Raises:
-        UnknownChoice, UsageError: rules, or a mesh, with a name that is not known.
+        UnknownChoice, UsageError: rules, or a mesh, with a name that is not known; a mesh without devices.
         WeightsMismatch: a tensor that the mesh does not divide; one that is given in another shape.
 
     Warns where attention heads stay whole, as the mesh does not divide their number (`port.nn.by_head`).
     """
+    check_mesh(mesh)
     found = {} if parts is None else parts
     with filled_later() if found else nullcontext():
         graph, state = nnx.split(nnx.eval_shape(construct))
@@ -95,16 +97,16 @@ def load_on_mesh(
         given: rules that override these.
 
     Raises:
-        UnknownChoice, UsageError: rules or a mesh with an unknown name.
+        UnknownChoice, UsageError: rules or a mesh with an unknown name; a mesh without devices.
+        BrokenWeights: it is not a safetensors file.
         WeightsMismatch: variables that are missing in the file, have another shape there, or are not divided evenly by
             the mesh.
     """
-    from safetensors import safe_open
-
+    check_mesh(mesh)
     with filled_later():
         flat = nnx.to_flat_state(nnx.state(nnx.eval_shape(construct), nnx.Not(nnx.Any(nnx.RngState, PerLayer))))
     variables = {".".join(map(str, place)): variable for place, variable in flat}
-    with safe_open(path, "numpy") as file:
+    with open_weights(path) as file:
         names = {name: name for name in file.keys()}  # noqa: SIM118
         if not names.keys() & variables.keys():
             names = {name.partition(".")[2]: name for name in names}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from port.errors import BrokenWeights, WeightsMismatch
+from port.nn.weights_file import open_weights
 
 ARGUMENTS = "port.arguments"
 """Their key in the file's metadata."""
@@ -26,12 +27,10 @@ def saved_arguments(path: str | Path, made: type, options: dict[str, Any], /, **
         **own: arguments of the model that the source was generated from.
 
     Raises:
-        BrokenWeights: the file's arguments cannot be read.
+        BrokenWeights: it is not a safetensors file; its arguments cannot be read.
         WeightsMismatch: the file has arguments, or fields of a configuration, that the class does not take.
     """
-    from safetensors import safe_open
-
-    with safe_open(path, "numpy") as file:
+    with open_weights(path) as file:
         text = (file.metadata() or {}).get(ARGUMENTS, "{}")
     try:
         saved = json.loads(text)

@@ -10,6 +10,7 @@ from flax import nnx
 from port.errors import WeightsMismatch
 from port.nn.buffer import Buffer
 from port.nn.per_layer import PerLayer
+from port.nn.weights_file import open_weights
 
 _LISTED = 5
 """The most variables that a message lists."""
@@ -25,11 +26,11 @@ def load_weights(model: nnx.Module, path: str | Path) -> None:
             buffer may be missing, as PyTorch's state dicts leave some out; it then keeps its initial value.
 
     Raises:
+        BrokenWeights: it is not a safetensors file.
         WeightsMismatch: variables that are missing in the file, or have another shape there.
     """
-    from safetensors.numpy import load_file
-
-    arrays = load_file(path)
+    with open_weights(path) as file:
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     flat = nnx.to_flat_state(nnx.state(model, nnx.Not(nnx.Any(nnx.RngState, PerLayer))))
     variables = {".".join(map(str, place)): (place, variable) for place, variable in flat}
     if not arrays.keys() & variables.keys():

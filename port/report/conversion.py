@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from port.lessons.visible import visible
 from port.mapping import Entry
 from port.mapping.patterns import PatternRow, counts, rolled
 from port.weights.conversion import Conversion
@@ -27,25 +28,31 @@ def print_conversion(done: Conversion, source: Path, console: Console, *, table:
             print only the number of tensors.
     """
     if table:
-        console.print(_table(done))
+        console.print(_table(done, console))
     count = sum(len(entry.sources) for entry in done.moved)
     written = f", written to {done.out}" if done.out is not None else "; nothing was written"
-    console.print(f"{count} tensors of {escape(str(source))} fit{escape(written)}", soft_wrap=True)
+    console.print(f"{count} tensors of {_shown(str(source), console)} fit{_shown(written, console)}", soft_wrap=True)
     _listed("left out", done.left_out, console)
     _listed("missing", done.missing, console)
     _listed("NaN, kept", {name: f"{count} of its elements" for name, count in done.nan.items()}, console)
     for remark in done.remarks:
-        console.print(f"[yellow]look:[/] {escape(remark)}", soft_wrap=True)
+        console.print(f"[yellow]look:[/] {_shown(remark, console)}", soft_wrap=True)
 
 
-def _table(done: Conversion) -> Table:
+def _shown(text: str, console: Console) -> str:
+    """Text that nothing in it may format, or act on the terminal: names come from files."""
+    return escape("\n".join(visible(line, console.encoding) for line in text.split("\n")))
+
+
+def _table(done: Conversion, console: Console) -> Table:
     rows = rolled([_row(entry, done) for entry in done.moved])
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("from", "to", *(["each"] if any(row.each for row in rows) else []), "shape", "moves", "dtype"):
         table.add_column(name, overflow="fold")
     for row in rows:
         count, *others = row.rest
-        names = [escape("\n".join(each)) for each in (row.names[:count], row.names[count:])]
+        both = (row.names[:count], row.names[count:])
+        names = [escape("\n".join(visible(name, console.encoding) for name in each)) for each in both]
         counted = [counts(row.each)] if len(table.columns) > 5 else []
         table.add_row(*names, *counted, *others)
     return table
@@ -81,6 +88,6 @@ def _listed(what: str, names: dict[str, str], console: Console) -> None:
         return
     console.print(f"[yellow]{what}:[/]")
     for name, why in list(names.items())[:SHOWN]:
-        console.print(f"  {escape(name)}: {escape(why)}", soft_wrap=True)
+        console.print(f"  {escape(visible(name, console.encoding))}: {_shown(why, console)}", soft_wrap=True)
     if len(names) > SHOWN:
         console.print(f"  and {len(names) - SHOWN} more")

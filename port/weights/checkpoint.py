@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,22 +12,25 @@ from port.errors import BrokenWeights, UnknownChoice, UsageError
 from port.weights.adapter_folder import SAFETENSORS, is_adapter, is_adapter_alone, write_adapter
 from port.weights.dcp_files import is_dcp, open_dcp, the_model_in
 from port.weights.formats import FORMATS, SUFFIXES
-from port.weights.hub_files import SHARD_SIZE, is_hub, write_hub
+from port.weights.hub_files import SHARD_SIZE, copy_beside, foreign_to_hub, kept_beside, write_hub
 from port.weights.mesh_plan import MeshPlan
 from port.weights.metadata import Metadata, as_tensor, taken_out
 from port.weights.msgpack_files import open_msgpack, write_msgpack
 from port.weights.npz_files import is_npz, open_npz, write_npz
-from port.weights.orbax_files import is_orbax, open_orbax
+from port.weights.orbax_files import ITEM, STEP, foreign_to_orbax, is_orbax, open_orbax
 from port.weights.orbax_writing import write_orbax
 from port.weights.other_files import what_else, what_folder
 from port.weights.safetensors_files import open_safetensors, write_safetensors
-from port.weights.shards import SUFFIX, is_sharded, open_sharded, write_sharded
+from port.weights.shards import SUFFIX, is_of_sharded, open_sharded, write_sharded
 from port.weights.tensors import Checkpoint, Tensor, TensorInfo, dtypes
 from port.weights.torch_files import PLACES, open_torch
 from port.weights.torch_writing import write_torch
 from port.weights.whole import whole
 
 __all__ = ["Checkpoint", "Tensor", "TensorInfo", "dtypes", "open_checkpoint", "write_checkpoint"]
+
+SHARD = re.compile(r"(?P<name>.+)-\d+-of-(?P<count>\d{1,9})(?P<suffix>\.\w+)")
+"""The name of one file of several."""
 
 
 def open_checkpoint(path: Path | str, *, key: str | None = None) -> Checkpoint:
@@ -42,8 +46,10 @@ def open_checkpoint(path: Path | str, *, key: str | None = None) -> Checkpoint:
 
     Raises:
         BrokenWeights: the file is missing, unknown, or incomplete.
-        UsageError: there are several checkpoints, or none at ``key``.
+        UsageError: there are several checkpoints, or none at ``key``; the path is empty.
     """
+    if path == "":
+        raise UsageError("the path of the checkpoint is empty: pass the file or the folder")
     path = Path(path)
     try:
         if path.is_dir():
@@ -108,6 +114,13 @@ def _open_folder(folder: Path, key: str | None) -> Checkpoint:
     if (what := what_folder(names)) is not None:
         raise BrokenWeights(f"{folder} is not a checkpoint that can be read, but {what}")
     files = [name for name in names if Path(name).suffix in SUFFIXES]
+    shards = [match for match in map(SHARD.fullmatch, files) if match is not None and int(match["count"]) > 1]
+    if files and len(shards) == len(files):
+        index = f"{shards[0]['name']}{shards[0]['suffix']}{SUFFIX}"
+        raise BrokenWeights(
+            f"{folder} has {len(shards)} of the {int(shards[0]['count'])} files of a checkpoint ({files[0]}), and no "
+            f"index. Copy {index} from where they are from: it says which of them has which tensor"
+        )
     if len(files) == 1:
         return open_checkpoint(folder / files[0], key=key)
     if files:
@@ -172,7 +185,8 @@ def write_checkpoint(
         max_shard_size: bytes of tensors per file, for "safetensors" and "hf".
         metadata: the file's metadata, or a function that returns it: called before the tensors are written and again
             after them, for what is known only then (their fingerprints); both results have the same length.
-        overwrite: whether to replace an existing checkpoint.
+        overwrite: whether to replace an existing checkpoint. A folder that has anything else is refused; the config and
+            tokenizer files of a model's folder stay, unless ``beside`` has others.
         mesh: how the tensors are sharded on the devices that "orbax" writes for.
         beside: files that "hf" copies.
         config: the text of the adapter's config, for "peft".
@@ -196,19 +210,36 @@ def write_checkpoint(
         raise UsageError(f"several tensors have the same name: {', '.join(twice)}")
 
     def may_replace(folder: Path) -> bool:
-        if not any(folder.iterdir()):
+        names = [file.name for file in folder.iterdir()]
+        if not names:
             return format in ("orbax", "hf", "peft") or max_shard_size is not None
-        if format == "orbax":
-            return any((folder / name).exists() for name in ("_METADATA", "_CHECKPOINT_METADATA"))
-        if format == "hf":
-            return is_hub(folder)
         if format == "peft":
             return is_adapter_alone(folder)
-        return max_shard_size is not None and is_sharded(folder)
+        if format == "orbax":
+            return not {ITEM, STEP}.isdisjoint(names) and _nothing_lost(folder, foreign_to_orbax(folder))
+        if format != "hf" and max_shard_size is None:
+            return False
+        if not any(name.endswith(".safetensors") for name in names):
+            return False
+        others = sorted(name for name in names if not is_of_sharded(name))
+        return _nothing_lost(folder, foreign_to_hub(folder, beside) if format == "hf" else others)
 
-    with whole(path, overwrite=overwrite, may_replace=may_replace) as temporary:
+    with whole(path, overwrite=overwrite, may_replace=may_replace, can_overwrite=True) as temporary:
         write(temporary, tensors)
+        if format == "hf" and path.is_dir():
+            copy_beside(temporary, kept_beside(path, beside))
     return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+
+
+def _nothing_lost(folder: Path, foreign: Sequence[str]) -> bool:
+    """True if a folder has nothing but a checkpoint; otherwise raise UsageError with what would be lost."""
+    if not foreign:
+        return True
+    more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
+    raise UsageError(
+        f"{folder} is a folder, and not one that the weights may replace: {foreign[0]}{more} in it is no part of a "
+        "checkpoint, and would be lost. Move it elsewhere, or choose another name"
+    )
 
 
 def _adapter_writer(
@@ -235,7 +266,10 @@ def _writer(
         return lambda path, tensors: write_hub(path, tensors, limit, metadata, beside)
     if max_shard_size is not None:
         if format != "safetensors":
-            raise UsageError(f"max_shard_size needs format='safetensors'; {format} does not support it")
+            raise UsageError(
+                f"max_shard_size needs format='safetensors' (--max-shard-size, --format safetensors); {format} does "
+                "not support it"
+            )
         return lambda path, tensors: write_sharded(path, tensors, max_shard_size, metadata)
     match format:
         case "safetensors":

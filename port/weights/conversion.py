@@ -24,6 +24,7 @@ from port.weights.checkpoint import write_checkpoint
 from port.weights.direction import wrong_way
 from port.weights.driver import Transfer, find, part_that_fits
 from port.weights.formats import format_of
+from port.weights.hub_files import CONFIG as HUB_CONFIG
 from port.weights.hub_files import files_beside
 from port.weights.mesh_plan import MeshPlan
 from port.weights.options import Options
@@ -106,10 +107,19 @@ def convert(
         raise UsageError(f"pass the options as one object or as keywords, not both: {', '.join(keywords)}")
     options = options or Options(**keywords)
     format = format_of(out, options.format, reverse=options.reverse)
-    along = [] if options.like is None or format == "peft" else files_beside(options.like)
-    if along and options.widen is not None and quantization_config(options.like or "") is not None:
+    is_by_slash = format == "orbax" and options.format is None and str(out).endswith("/")
+    if is_by_slash and options.max_shard_size is not None:
         raise UsageError(
-            f"{options.like}: its config.json says that the weights are quantised, but they stay widened: leave the "
+            f"{out}: the slash at its end chooses Orbax, whose files have no size to choose. Leave out "
+            f"--max-shard-size (max_shard_size=), or the slash: {str(out).rstrip('/')} is then a folder of safetensors"
+        )
+    along = [] if options.like is None or format == "peft" else files_beside(options.like)
+    # Without a folder to copy from, a folder that is replaced keeps its own.
+    config_in = options.like if options.like is not None else out if options.overwrite else None
+    is_wide = format == "hf" and options.widen is not None
+    if is_wide and config_in is not None and quantization_config(config_in) is not None:
+        raise UsageError(
+            f"{config_in}: its config.json says that the weights are quantised, but they stay widened: leave the "
             "dtype to widen to out, or use a copy of the folder without quantization_config"
         )
     if options.save_mapping is not None:
@@ -146,7 +156,7 @@ def convert(
             done.remarks += found.changed()
             if plan is not None:
                 done.remarks += plan.remarks()
-            if format == "hf" and options.like is None:
+            if format == "hf" and not (done.out / HUB_CONFIG).is_file():
                 done.remarks.append("no config.json is beside the weights: --like copies a model's folder's")
     return done
 
@@ -268,7 +278,9 @@ def _saved_beside(mapping: Mapping, path: Path | str | None, *, overwrite: bool)
     if path is None:
         yield
         return
-    with whole(Path(path), overwrite=overwrite, may_replace=lambda folder: False, what="the mapping") as temporary:
+    with whole(
+        Path(path), overwrite=overwrite, may_replace=lambda folder: False, what="the mapping", can_overwrite=True
+    ) as temporary:
         temporary.write_bytes(encoded_mapping(mapping))
         yield
 

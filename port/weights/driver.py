@@ -105,8 +105,8 @@ def find(tensors: Source, options: Options) -> Transfer:
     if left is None and right is None and not isinstance(options.rules, Mapping):
         raise UsageError(
             wrong_way(tensors, reverse=False)
-            or "names alone do not identify the layers: pass a model: --torch module:name, or --flax module:name; "
-            "target="
+            or "names alone do not identify the layers: pass a model, --torch MODULE:NAME or --flax MODULE:NAME (in "
+            "Python torch=, flax= or target=)"
         )
     tensors = as_the_model_names_them(tensors, options)
     if options.widen is not None:

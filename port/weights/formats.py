@@ -29,8 +29,11 @@ def format_of(out: Path | str | None, wanted: str | None, *, reverse: bool = Fal
 
     Raises:
         UnknownChoice: ``wanted`` is not a format.
-        UsageError: an unknown suffix, or one of another format than ``wanted``; a format that is not for these weights.
+        UsageError: an empty path; an unknown suffix, or one of another format than ``wanted``; a format that is not for
+            these weights.
     """
+    if out == "":
+        raise UsageError("the path of the result is empty: pass the file or the folder to write")
     if wanted is not None and wanted not in FORMATS:
         raise UnknownChoice("format", wanted, FORMATS)
     suffix = "" if out is None else Path(out).suffix.lower()

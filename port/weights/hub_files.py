@@ -3,19 +3,44 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from port.errors import BrokenWeights, UsageError
 from port.weights.formats import SUFFIXES
 from port.weights.metadata import Metadata
-from port.weights.shards import SUFFIX, write_sharded
+from port.weights.shards import SUFFIX, is_of_sharded, write_sharded
 from port.weights.tensors import Tensor
 
 CONFIG = "config.json"
 SHARD_SIZE = 5 * 10**9
 """Bytes of a shard, by default."""
 _OF_WEIGHTS = {*SUFFIXES, ".h5", ".onnx", ".gguf", ".pb", ".tflite", ".mlmodel", ".distcp"}
+_OF_A_MODEL = (
+    "*config.json",
+    "*tokenizer*",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.*",
+    "merges.txt",
+    "*.spm",
+    "*.tiktoken",
+    "*bpe.model",
+    "spiece.model",
+    "tekken.json",
+    "normalizer.json",
+    "chat_template.*",
+    "modeling_*.py",
+    "configuration_*.py",
+    "tokenization_*.py",
+    "*processing_*.py",
+    "README*",
+    "LICENSE*",
+    "NOTICE*",
+    ".gitattributes",
+)
+"""Names of the other files of a model on the hub."""
 
 
 def files_beside(folder: Path | str) -> list[Path]:
@@ -52,7 +77,17 @@ def write_hub(
         OSError: the folder cannot be written.
     """
     write_sharded(folder, tensors, limit, metadata)
-    for path in beside:
+    copy_beside(folder, beside)
+
+
+def copy_beside(folder: Path, files: Iterable[Path]) -> None:
+    """Copy files into a folder.
+
+    Raises:
+        BrokenWeights: one of them cannot be read.
+        OSError: the folder cannot be written.
+    """
+    for path in files:
         try:
             content = path.open("rb")
         except OSError as error:
@@ -61,8 +96,26 @@ def write_hub(
             shutil.copyfileobj(content, copy)
 
 
-def is_hub(folder: Path) -> bool:
-    """Whether a folder has only what `write_hub` writes."""
-    return all(
-        path.name.endswith((".safetensors", f".safetensors{SUFFIX}")) or _is_beside(path) for path in folder.iterdir()
-    ) and any(path.name.endswith(".safetensors") for path in folder.iterdir())
+def foreign_to_hub(folder: Path, beside: Iterable[Path] = ()) -> list[str]:
+    """Names in a folder that no model's folder has: replacing the folder would lose them.
+
+    Args:
+        folder: holds weights that may be replaced.
+        beside: files that are copied over those of the same name.
+    """
+    copied = {path.name for path in beside}
+    return sorted(
+        path.name
+        for path in folder.iterdir()
+        if not (path.is_file() and (is_of_sharded(path.name) or path.name in copied or _is_kept(path)))
+    )
+
+
+def kept_beside(folder: Path, beside: Iterable[Path] = ()) -> list[Path]:
+    """The files in a model's folder that stay when its weights are replaced, except those that ``beside`` replaces."""
+    copied = {path.name for path in beside}
+    return sorted(path for path in folder.iterdir() if path.is_file() and _is_kept(path) and path.name not in copied)
+
+
+def _is_kept(path: Path) -> bool:
+    return any(fnmatchcase(path.name, pattern) for pattern in _OF_A_MODEL)

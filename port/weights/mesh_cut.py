@@ -11,6 +11,8 @@ from typing import Any
 from port.errors import UsageError
 
 Shape = tuple[int, ...]
+MOST_DEVICES = 1_000_000
+"""Of a mesh that a file is written for; these need not be here."""
 LONGEST = "longest:"
 """The prefix before a mesh axis: shard along a tensor's longest axis that it divides."""
 
@@ -46,13 +48,19 @@ class MeshCut:
             tensors by it, each along its longest axis.
 
     Raises:
-        UsageError: several axes without a sharding.
+        UsageError: several axes without a sharding; more than `MOST_DEVICES`.
     """
 
     axes: Mapping[str, int]
     sharding: Any = None
 
     def __post_init__(self) -> None:
+        if (devices := prod(self.axes.values())) > MOST_DEVICES:
+            axes = " × ".join(f"{axis}={size}" for axis, size in self.axes.items())
+            raise UsageError(
+                f"mesh: {axes} are {devices} devices. A file is written for at most {MOST_DEVICES}, which need not be "
+                "here: give the number that will read it"
+            )
         if self.sharding is None and len(self.axes) > 1:
             last = list(self.axes)[-1]
             raise UsageError(
@@ -76,13 +84,16 @@ def mesh_axes_of(text: str) -> dict[str, int]:
     Raises:
         UsageError: another form; an axis that is named twice.
     """
-    matches = [re.fullmatch(r"\s*([A-Za-z_]\w*)\s*=\s*([1-9]\d*)\s*", part) for part in text.split(",")]
-    axes = {match[1]: int(match[2]) for match in matches if match is not None}
-    if len(axes) < len(matches):
+    matches = [re.fullmatch(r"\s*([A-Za-z_]\w*)\s*=\s*([1-9]\d{0,99})\s*", part) for part in text.split(",")]
+    found = [(match[1], match[2]) for match in matches if match is not None]
+    if len(found) < len(matches):
         raise UsageError(
             f"mesh takes axes, each with the number of its devices, as in fsdp=8 or data=2,fsdp=4; got {text!r}. A "
             "load onto another mesh reads the same file"
         )
+    axes = {name: int(size) for name, size in found}
+    if twice := [name for name in axes if sum(other == name for other, _ in found) > 1]:
+        raise UsageError(f"mesh: the axis {twice[0]} occurs twice in {text!r}. Give each axis a name of its own")
     return axes
 
 

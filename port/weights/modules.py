@@ -78,7 +78,7 @@ def load(
 
     Raises:
         BrokenWeights: the file cannot be read.
-        UsageError: a mesh for a torch module, or a dtype without a mesh.
+        UsageError: a mesh for a torch module, or something that is no mesh of devices; a dtype without a mesh.
         WeightsMismatch: missing, unexpected or mis-shaped keys, all in one message, or a tensor that does not come back
             as it was converted; the module is then unchanged.
         NoPair: the module has a layer whose torch twin is not known.
@@ -209,8 +209,11 @@ def _load_nnx(module: Any, tensors: Source, source: Any, rename: Rename, fold: S
 
 
 def _onto_mesh(module: Any, found: Callable[[], tuple[Source, Mapping]], how: dict[str, Any]) -> PlacedWeights:
+    from port.nn.logical_axes import check_mesh
     from port.weights.placing import place
 
+    if how["mesh"] is not None:
+        check_mesh(how["mesh"])
     Options(dtype=how["dtype"])  # rejects an invalid dtype
     return place(module, found, **how)
 

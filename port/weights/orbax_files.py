@@ -14,6 +14,7 @@ from port.moves import Box
 from port.moves.boxes import shape_of, whole
 from port.weights.memory import Memory
 from port.weights.nesting import dotted, flat
+from port.weights.orbax_damage import check_files, damage, quiet
 from port.weights.tensors import Checkpoint, TensorInfo, dtypes
 
 Result = TypeVar("Result")
@@ -34,10 +35,16 @@ def open_orbax(path: Path | str) -> Checkpoint:
     path = Path(path)
     folder = _item(path)
 
+    check_files(path, folder)
+
     def metadata() -> Any:
         with ocp.PyTreeCheckpointer() as checkpointer:
-            known = checkpointer.metadata(folder.absolute())
-            return known.item_metadata.tree, known.item_metadata.use_zarr3, dict(known.custom_metadata or {})
+            with quiet():
+                known = checkpointer.metadata(folder.absolute())
+            item = known.item_metadata
+            if item is None:  # it has only logged why: this raises it
+                item = ocp.PyTreeCheckpointHandler().metadata(folder.absolute())
+            return item.tree, item.use_zarr3, dict(known.custom_metadata or {})
 
     tree, use_zarr3, custom_metadata = _attempt(path, metadata)
     leaves = {dotted(parts): leaf for parts, leaf in flat(tree)}
@@ -73,6 +80,31 @@ def open_orbax(path: Path | str) -> Checkpoint:
 def is_orbax(path: Path) -> bool:
     """Whether a folder, or one directly inside it, is an item that orbax wrote."""
     return bool(_items(path)) or (path / "_CHECKPOINT_METADATA").exists()
+
+
+def foreign_to_orbax(folder: Path) -> list[str]:
+    """Names in a folder of orbax that orbax does not write: replacing the folder would lose them."""
+    return sorted(path.name for path in folder.iterdir() if not _is_of_orbax(path))
+
+
+def _is_of_orbax(path: Path) -> bool:
+    if path.is_dir():
+        is_known = path.name in ("d", "array_metadatas", "descriptor") or path.name.startswith("ocdbt.process_")
+        return is_known or any((path / name).exists() for name in ("_METADATA", ".zarray", "zarr.json", "metadata"))
+    return path.name in _FILES
+
+
+ITEM, STEP = "_METADATA", "_CHECKPOINT_METADATA"
+"""The files that describe the tree of an item, and the whole checkpoint."""
+_FILES = (
+    ITEM,
+    STEP,
+    "_sharding",
+    "_strings.json",
+    "checkpoint",
+    "commit_success.txt",
+    "manifest.ocdbt",
+)
 
 
 def _items(path: Path) -> list[Path]:
@@ -140,5 +172,4 @@ def _attempt(path: Path, action: Callable[[], Result]) -> Result:
     try:
         return action()
     except Exception as error:
-        reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise BrokenWeights(f"{path} cannot be read as an orbax checkpoint: {reason[0]}") from error
+        raise damage(path, error) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from port.weights.safetensors_files import write_safetensors
 from port.weights.tensors import Checkpoint, Tensor
 
 SUFFIX = ".index.json"
+_NAME = re.compile(rf"model(-\d+-of-\d+)?\.safetensors|model\.safetensors{re.escape(SUFFIX)}")
 _LARGEST_INDEX = 100_000_000  # bytes, as of a safetensors header
 
 
@@ -35,6 +37,10 @@ def open_sharded(index: Path, open_shard: Callable[[Path], Checkpoint]) -> Check
     for shard in dict.fromkeys(places.values()):
         if not _is_file_name(shard):
             problems.append(f"{shard!r} is not a file name: shards must be next to the index")
+            continue
+        if shard.endswith(SUFFIX):
+            what = "the index itself" if shard == index.name else "another index"
+            problems.append(f"{shard} is {what}, not a file of tensors")
             continue
         try:
             shards[shard] = open_shard(index.parent / shard)
@@ -88,6 +94,8 @@ def _content(index: Path) -> tuple[dict[str, str], dict[str, str]]:
         raise BrokenWeights(
             f"{index} is not an index of shards: expected a weight_map of each tensor's name to a file's name"
         )
+    if not places:
+        raise BrokenWeights(f"{index}: its weight_map is empty, so the index names no tensors. Copy it again")
     meta = content.get("metadata")
     return places, {key: text for key, text in meta.items() if isinstance(text, str)} if isinstance(meta, dict) else {}
 
@@ -145,6 +153,6 @@ def write_sharded(folder: Path, tensors: Sequence[Tensor], limit: int, metadata:
     (folder / f"model.safetensors{SUFFIX}").write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
 
 
-def is_sharded(folder: Path) -> bool:
-    """Whether a folder has only what `write_sharded` writes."""
-    return all(path.name.endswith((".safetensors", f".safetensors{SUFFIX}")) for path in folder.iterdir())
+def is_of_sharded(name: str) -> bool:
+    """Whether `write_sharded` writes files of this name."""
+    return _NAME.fullmatch(name) is not None

@@ -142,7 +142,7 @@ def _staying_widened(record: ConversionRecord, origin: str) -> ConversionRecord:
 
 
 def _nothing_to_go_by(tensors: Source) -> str:
-    model = "--torch module:name or --flax module:name; like= or model="
+    model = "--torch MODULE:NAME or --flax MODULE:NAME; in Python like= or model="
     if tensors.record is not None:
         return (
             f"{tensors.origin} records how it was converted: leave the renaming or the fold out, or pass the model "

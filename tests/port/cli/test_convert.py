@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -104,6 +105,30 @@ def written(folder: Path) -> set[str]:
 
 
 # %% What it does
+
+
+def test_names_in_a_file_do_not_act_on_the_terminal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "strange name\n\x1b[31m"
+    torch.save(state() | {name: torch.ones(2)}, "bad.pth")
+    assert run("bad.pth", "--torch", "user_models:Net", "-o", "x.npz") == 2
+    assert "  unexpected: strange name\\n\\x1b[31m" in capsys.readouterr().err.splitlines()
+    torch.save({"state_dict": state(), name: 3}, "bad.pth")
+    for options in (("--dry-run",), ("-o", "x\x1b[31m.npz")):
+        assert run("bad.pth", "--torch", "user_models:Net", *options) == 0
+        said = capsys.readouterr().out
+        assert "\x1b" not in said and "strange name\\x0a\\x1b[31m" in said
+    assert run("gone\x1b[31m.pth", "--torch", "user_models:Net", "-o", "x.npz") == 2
+    assert capsys.readouterr().err == "port: gone\\x1b[31m.pth: there is no such file or folder\n"
+
+
+def test_what_is_no_file_is_not_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo("pipe")
+    assert run("net.pth", "--torch", "user_models:Net", "-o", "pipe", "--overwrite") == 2
+    assert "pipe is neither a file nor a folder" in capsys.readouterr().err
+    assert Path("pipe").is_fifo()
+    Path("x.npz").touch()
+    assert run("net.pth", "--torch", "user_models:Net", "-o", "x.npz") == 2
+    assert "x.npz is there already: choose another name, or replace it with --overwrite" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["safetensors", "msgpack", "orbax"])
@@ -397,7 +422,11 @@ def test_a_broken_file_is_refused_and_nothing_of_it_is_run(
     [
         (["--torch", "user_models:Net"], "-o PATH to write the result, or --dry-run"),
         (["--torch", "user_models:Net", "-o", "x", "--dry-run"], "one of them"),
-        (["-o", "x"], "pass a model"),
+        (["-o", "x"], "pass a model, --torch MODULE:NAME or --flax MODULE:NAME (in Python"),
+        (["--torch", "user_models:Net", "-o", "x" * 300], "the name is too long"),
+        (["--torch", "user_models:Net", "-o", "x/", "--max-shard-size", "1KB"], "x/: the slash at its end"),
+        (["--torch", "user_models:Net", "-o", "x.orbax", "--mesh", "fsdp=2147483648"], "are 2147483648 devices"),
+        (["--torch", "user_models:Net", "-o", "x.orbax", "--mesh", "fsdp=8,fsdp=2"], "the axis fsdp occurs twice"),
         (["--torch", "user_models", "-o", "x"], "takes module:name"),
         (["--torch", "no_such_module:Net", "-o", "x"], "no_such_module cannot be imported"),
         (["--torch", "user_models:Nett", "-o", "x"], "unknown name in user_models 'Nett'; there are: Net"),

@@ -501,6 +501,12 @@ def test_one_message_and_nothing_written(
     assert set(place.iterdir()) == before
 
 
+def test_names_in_a_checkpoint_do_not_act_on_the_terminal(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.save({"strange name\n\x1b[31m": torch.ones(2)}, "strange.pth")
+    assert run(NET, *SHAPE, "--weights", "strange.pth", "-o", "refused") == 2
+    assert "  unexpected: strange name\\n\\x1b[31m" in capsys.readouterr().err.splitlines()
+
+
 def test_a_folder_that_is_there_stays(place: Path, written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {path: path.read_bytes() for path in written.iterdir() if path.is_file()}
     assert run(NET, *SHAPE, "-o", str(written)) == 2

@@ -248,6 +248,13 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
             read_mapping(path)
 
 
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BrokenWeights, match="pipe: it is no file"):
+        save_mapping(Mapping(()), tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
+
+
 def test_an_empty_mapping_is_no_empty_set_of_rules(tmp_path):
     save_mapping(Mapping(()), tmp_path / "m.toml")
     assert read_mapping(tmp_path / "m.toml") == Mapping(())

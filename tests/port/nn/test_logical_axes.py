@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ from flax import nnx
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 from port.errors import UnknownChoice, UsageError, WeightsMismatch
-from port.nn import by_head, divided, gathered, logical_axes, on_mesh, rules_on, stacked
+from port.nn import by_head, divided, gathered, load_on_mesh, logical_axes, on_mesh, rules_on, stacked
 from port.nn.logical_axes import chosen_rules, names_of, partition_spec, shardings_by_rules, undivided
 
 RULES = {"batch": ("data", "fsdp"), "embed": "fsdp", "mlp": "tensor", "vocab": "tensor", "length": None}
@@ -60,6 +61,25 @@ def test_names_that_are_not_known_are_refused() -> None:
         chosen_rules(RULES, {"mpl": "tensor"}, mesh(tensor=2))
     with pytest.raises(UnknownChoice, match="tensr"):
         chosen_rules(RULES, {"mlp": "tensr"}, mesh(tensor=2))
+
+
+def test_a_mesh_is_one_of_devices(tmp_path: Path) -> None:
+    def layer() -> nnx.Linear:
+        return nnx.Linear(4, 6, rngs=nnx.Rngs(0))
+
+    def under_rules() -> None:
+        with rules_on("fsdp=8", RULES):  # type: ignore[arg-type]
+            raise AssertionError
+
+    for made in (
+        lambda: on_mesh(layer, 8, RULES),  # type: ignore[arg-type]
+        lambda: on_mesh(layer, mesh(fsdp=4), RULES),
+        lambda: load_on_mesh(layer, tmp_path / "w.safetensors", "fsdp=8", RULES),  # type: ignore[arg-type]
+        under_rules,
+    ):
+        said = r"mesh must be a jax\.sharding\.Mesh of devices, .*; got ('fsdp=8'|8|AbstractMesh)$"
+        with pytest.raises(UsageError, match=said):
+            made()
 
 
 def test_heads_are_divided_whole_or_not_at_all() -> None:

@@ -75,8 +75,45 @@ def test_what_it_replaces(tmp_path: Path) -> None:
         convert(flax, tmp_path / "back", **options)
     convert(flax, tmp_path / "back", overwrite=True, **options)
     (tmp_path / "back" / "results.pt").touch()
-    with pytest.raises(UsageError, match="not one that the weights may replace"):
+    with pytest.raises(UsageError, match=r"not one that the weights may replace: results\.pt in it .* would be lost"):
         convert(flax, tmp_path / "back", overwrite=True, **options)
+
+
+@pytest.mark.parametrize("foreign", ["thesis.txt", "train.py", "other.safetensors", "runs/log"])
+def test_a_folder_with_something_else_is_not_replaced(tmp_path: Path, foreign: str) -> None:
+    flax, out = there(tmp_path), hub(tmp_path / "out")
+    (out / foreign).parent.mkdir(exist_ok=True)
+    (out / foreign).touch()
+    before = sorted(out.iterdir())
+    with pytest.raises(UsageError, match=f"{foreign.partition('/')[0]} in it is no part of a checkpoint"):
+        convert(flax, out, reverse=True, format="hf", overwrite=True)
+    assert sorted(out.iterdir()) == before
+
+
+def test_what_stands_beside_the_weights_stays(tmp_path: Path) -> None:
+    flax, out = there(tmp_path), hub(tmp_path / "out")
+    (out / "modeling_net.py").write_text("own = 1")
+    (out / "config.json").write_text("{}")
+    done = convert(flax, out, reverse=True, format="hf", overwrite=True)
+    assert {path.name for path in done.files} == {*BESIDE, "modeling_net.py", "model.safetensors", ".gitattributes"}
+    assert (out / "config.json").read_text() == "{}" and (out / "modeling_net.py").read_text() == "own = 1"
+    assert not any("no config.json" in remark for remark in done.remarks)
+    convert(flax, out, reverse=True, format="hf", overwrite=True, like=tmp_path / "hub")
+    assert (out / "config.json").read_text() == BESIDE["config.json"]
+    assert (out / "modeling_net.py").read_text() == "own = 1"
+
+
+def test_other_folders_with_something_else_are_not_replaced_either(tmp_path: Path) -> None:
+    flax = there(tmp_path)
+    (flax / "thesis.txt").touch()
+    with pytest.raises(UsageError, match=r"thesis\.txt in it is no part of a checkpoint"):
+        convert(tmp_path / "hub", flax, torch=Net(), overwrite=True)
+    (tmp_path / "sharded").mkdir()
+    (tmp_path / "sharded" / "mine.safetensors").touch()
+    with pytest.raises(UsageError, match=r"mine\.safetensors in it is no part"):
+        convert(tmp_path / "hub", tmp_path / "sharded", torch=Net(), overwrite=True, max_shard_size=900)
+    (flax / "thesis.txt").unlink()
+    convert(tmp_path / "hub", flax, torch=Net(), overwrite=True)
 
 
 def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def test_a_shard_is_a_whole_number_of_chunks(
     assert chunk_of(shard, 4, limit, is_cut=is_cut) == chunk
 
 
-@pytest.mark.parametrize("text", ["fsdp", "fsdp=0", "=8", "fsdp=-8", "data=2,", "fsdp=2,fsdp=4"])
+@pytest.mark.parametrize("text", ["fsdp", "fsdp=0", "=8", "fsdp=-8", "data=2,"])
 def test_what_is_no_mesh(text: str) -> None:
     with pytest.raises(UsageError, match=r"axes, each with the number of its devices, as in fsdp=8 or data=2,fsdp=4"):
         mesh_axes_of(text)
@@ -75,6 +75,15 @@ def test_a_table_of_patterns() -> None:
 def test_what_is_no_table(texts: list[str], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         sharding_table(texts, AXES)
+
+
+def test_an_axis_has_one_size_and_the_devices_are_not_countless() -> None:
+    with pytest.raises(UsageError, match=r"the axis fsdp occurs twice in 'fsdp=8,fsdp=2'"):
+        mesh_axes_of("fsdp=8,fsdp=2")
+    with pytest.raises(UsageError, match=r"fsdp=2147483648 are 2147483648 devices.* at most 1000000"):
+        MeshCut(mesh_axes_of("fsdp=2147483648"))
+    with pytest.raises(UsageError, match="a=65536 × b=65536 are 4294967296 devices"):
+        MeshCut(mesh_axes_of("a=65536,b=65536"), {".*": ()})
 
 
 def test_a_mesh_of_several_axes_says_which_cut() -> None:

@@ -14,7 +14,7 @@ import pytest
 from port.errors import BrokenWeights, UsageError
 from port.weights import orbax_writing
 from port.weights.checkpoint import Tensor, open_checkpoint
-from port.weights.orbax_files import open_orbax
+from port.weights.orbax_files import foreign_to_orbax, open_orbax
 from port.weights.orbax_writing import write_orbax
 from port.weights.tensors import dtypes
 
@@ -70,6 +70,7 @@ def test_we_read_what_orbax_writes(tmp_path: Path) -> None:
         "jax": np.arange(4, dtype=np.int32),
     }
     assert_same(tmp_path / "w", expected)
+    assert not foreign_to_orbax(tmp_path / "w")
     assert {"step": "not an array: scalar", "rate": "not an array: scalar"}.items() <= open_orbax(
         tmp_path / "w"
     ).left_out.items()
@@ -84,6 +85,9 @@ def test_the_folders_of_a_manager(tmp_path: Path) -> None:
             manager.save(step, args=ocp.args.StandardSave({"a": np.full(3, step)}))
         manager.wait_until_finished()
     assert_same(tmp_path / "run" / "7", {"a": np.full(3, 7)})
+    assert not foreign_to_orbax(tmp_path / "run" / "7")
+    (tmp_path / "run" / "7" / "notes").mkdir()
+    assert foreign_to_orbax(tmp_path / "run" / "7") == ["notes"]
     with pytest.raises(UsageError, match=r"several steps: 3, 7\. Name one"):
         open_checkpoint(tmp_path / "run")
     with ocp.CheckpointManager(tmp_path / "parts") as manager:
@@ -109,5 +113,5 @@ def test_folders_that_are_not_whole(tmp_path: Path) -> None:
             for name in checkpoint.tensors:
                 checkpoint.read(name)
     (tmp_path / "whole" / "_METADATA").write_text("{")
-    with pytest.raises(BrokenWeights, match="cannot be read as an orbax checkpoint"):
+    with pytest.raises(BrokenWeights, match="whole is damaged: its file _METADATA is not complete JSON"):
         open_orbax(tmp_path / "whole")

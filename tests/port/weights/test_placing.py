@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from flax import nnx
-from jax.sharding import AxisType
+from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
 import port
@@ -305,3 +305,11 @@ def test_it_is_for_nnx_modules(mesh, written):
         port.load(Net(nnx.Rngs(0)), written, dtype="bfloat16")
     with pytest.raises(UsageError, match="unknown dtype"):
         port.load(abstract(), written, mesh=mesh, dtype="bf16")
+    with pytest.raises(UsageError, match="unknown dtype 3; there are"):
+        port.load(abstract(), written, mesh=mesh, dtype=3)
+
+
+@pytest.mark.parametrize("wrong", ["fsdp=8", 8, AbstractMesh((4,), ("fsdp",))], ids=["text", "number", "no devices"])
+def test_a_mesh_is_one_of_devices(written, wrong):
+    with pytest.raises(UsageError, match=r"mesh must be a jax\.sharding\.Mesh of devices, as jax\.make_mesh\(\("):
+        port.load(abstract(), written, mesh=wrong)

@@ -80,6 +80,38 @@ def test_shards_of_torch(tmp_path: Path) -> None:
         np.testing.assert_array_equal(checkpoint.read("b"), shared.numpy())
 
 
+def test_an_index_that_names_an_index(folder: Path) -> None:
+    index = folder / "model.safetensors.index.json"
+    (folder / "other.index.json").write_text(index.read_text())
+    content = json.loads(index.read_text())
+    content["weight_map"] |= {"x": index.name, "y": "other.index.json"}
+    index.write_text(json.dumps(content))
+    with pytest.raises(BrokenWeights) as raised:
+        open_checkpoint(index)
+    _, *lines = str(raised.value).splitlines()
+    assert [line.strip() for line in lines] == [
+        "model.safetensors.index.json is the index itself, not a file of tensors",
+        "other.index.json is another index, not a file of tensors",
+    ]
+
+
+def test_an_index_that_names_nothing(folder: Path) -> None:
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": {}}')
+    with pytest.raises(BrokenWeights, match="its weight_map is empty, so the index names no tensors"):
+        open_checkpoint(folder)
+
+
+@pytest.mark.parametrize("left", [1, 2])
+def test_a_folder_that_lost_its_index(folder: Path, left: int) -> None:
+    (folder / "model.safetensors.index.json").unlink()
+    shards = sorted(folder.glob("model-*-of-*.safetensors"))
+    for shard in shards[left:]:
+        shard.unlink()
+    said = rf"has {left} of the {len(shards)} files .* no index\. Copy model\.safetensors\.index\.json from"
+    with pytest.raises(BrokenWeights, match=said):
+        open_checkpoint(folder)
+
+
 def test_links_are_followed(folder: Path) -> None:
     """A download cache holds links to files elsewhere."""
     shard = folder / "model-00001-of-00003.safetensors"

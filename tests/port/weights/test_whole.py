@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,14 @@ def test_a_folder_replaces_a_folder(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["w"]
 
 
+def test_a_link_to_a_folder_is_replaced_and_the_folder_stays(tmp_path: Path) -> None:
+    write_folder(tmp_path / "w", "old")
+    (tmp_path / "link").symlink_to(tmp_path / "w")
+    write_folder(tmp_path / "link", "new")
+    assert (tmp_path / "link" / "part").read_text() == "new" and (tmp_path / "w" / "part").read_text() == "old"
+    assert sorted(os.listdir(tmp_path)) == ["link", "w"]
+
+
 def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
     write_folder(tmp_path / "w", "old")
     with pytest.raises(BrokenWeights, match=r"w: No space left on device"):
@@ -91,6 +100,32 @@ def test_a_folder_that_is_none_of_ours_is_not_touched(tmp_path: Path) -> None:
     ):
         raise AssertionError
     assert os.listdir(tmp_path / "thesis") == ["chapter"]
+
+
+def test_a_pipe_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(UsageError, match=f"{name} is neither a file nor a folder, but a device, a pipe or"):
+            write(tmp_path / name, "all", overwrite=True)
+    assert (tmp_path / "pipe").is_fifo() and (tmp_path / "link").is_symlink()
+
+
+def test_the_option_is_named_only_where_there_is_one(tmp_path: Path) -> None:
+    write(tmp_path / "w", "old")
+    for can, said in ((False, "choose another name"), (True, "or replace it with --overwrite (overwrite=True)")):
+        with (
+            pytest.raises(UsageError, match=f"{re.escape(said)}$"),
+            whole(tmp_path / "w", overwrite=False, may_replace=may, can_overwrite=can),
+        ):
+            raise AssertionError
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_name_that_is_too_long(tmp_path: Path, overwrite: bool) -> None:
+    with pytest.raises(UsageError, match=r"to wwww.*…: the name is too long\. Choose a shorter one"):
+        write(tmp_path / ("w" * 300), "all", overwrite=overwrite)
+    assert not os.listdir(tmp_path)
 
 
 def test_a_long_name(tmp_path: Path) -> None:
