@@ -8,9 +8,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
-import tyro
 from tyro.conf import arg
 
+from port.cli.parsing import parsed
 from port.weights.whole import whole
 
 
@@ -27,7 +27,7 @@ class Arguments:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
-    options = tyro.cli(Arguments, prog="port skill", args=arguments)
+    options = parsed(Arguments, "skill", arguments)
     if options.out is None:
         print(skill(), end="")
         return 0
