@@ -45,11 +45,21 @@ def explained(why: str) -> Iterator[None]:
 
 
 class UnknownChoice(UsageError):
-    """A name that is not among the valid choices; lists the choices, closest match first."""
+    """A name that is not among the valid choices; lists the choices, closest match first.
+
+    Of more than `FEW` choices only the closest are listed, and how many more there are.
+    """
+
+    FEW = 20
+    CLOSEST = 5
 
     def __init__(self, what: str, name: object, choices: Iterable[str]) -> None:
-        nearest_first = sorted(choices, key=lambda choice: -SequenceMatcher(None, str(name), choice).ratio())
-        super().__init__(f"unknown {what} {name!r}; there are: {', '.join(nearest_first)}")
+        listed = sorted(choices, key=lambda choice: -SequenceMatcher(None, str(name), choice).ratio())
+        more = ""
+        if len(listed) > self.FEW:
+            more = f" and {len(listed) - self.CLOSEST} more"
+            listed = listed[: self.CLOSEST]
+        super().__init__(f"unknown {what} {name!r}; there are: {', '.join(listed)}{more}")
 
 
 class MissingExtra(UsageError, ModuleNotFoundError):
@@ -82,7 +92,7 @@ class MissingData(PortError):
 
 
 class FolderExists(UsageError):
-    """A run folder or a record would be overwritten."""
+    """A run folder, a record, or another file or folder that is there would be overwritten."""
 
 
 class BrokenRecord(PortError):

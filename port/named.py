@@ -8,6 +8,7 @@ import sys
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
+from math import prod
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -78,6 +79,21 @@ def named_shape(text: str) -> tuple[tuple[int, ...], str]:
         raise UsageError(f"an input is a shape, as in 1,3,224,224, or with a dtype, as in 1,16:int64; got {text!r}")
     sizes = (found[1] or found[4] or "").split(",")
     return tuple(int(size) for size in sizes if size), found[2] or found[3] or "float32"
+
+
+def too_large(text: str, sizes: tuple[int, ...]) -> UsageError:
+    """Return the error for an example input that does not fit into memory.
+
+    Args:
+        text: as it was passed.
+        sizes: of its shape.
+    """
+    numbers = prod(sizes)
+    said = f"{numbers:,}" if numbers < 10**18 else f"more than {10**18:,}"
+    return UsageError(
+        f"an input of shape {text} does not fit into the memory here: it has {said} numbers, each drawn in 8 bytes; "
+        "pass a smaller shape"
+    )
 
 
 # %% Arguments

@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
 from port.cli.guarding import guarded, said_beforehand
 from port.cli.inputs import arrays_from_options, inputs_from_options
 from port.cli.models import built_flax_model, built_torch_model, is_linen_model, names_flax_module, register_pairs
+from port.cli.parsing import parsed
 from port.cli.rules import fold_of, renames_from, rules_from
 from port.errors import UsageError
 from port.extras import require
@@ -82,7 +82,7 @@ class Arguments:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
-    options = tyro.cli(Arguments, prog="port check", args=arguments)
+    options = parsed(Arguments, "check", arguments)
     if bool(options.input) == (options.inputs is not None):
         raise UsageError("pass the models' inputs: --input 1,3,32,32 for each tensor, or --inputs module:function")
     is_flax = names_flax_module(options.torch, "TORCH") and names_flax_module(options.flax, "FLAX")

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
 from rich.console import Console
 from tyro.conf import Positional, UseAppendAction, arg
 
 from port.cli.causes_of_run import with_causes_at_hand
+from port.cli.parsing import parsed
 from port.extras import require
 from port.records import compare, read_record
 from port.report import print_verdict
@@ -42,9 +42,12 @@ class Arguments:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
-    options = tyro.cli(Arguments, prog="port compare", args=arguments)
+    options = parsed(Arguments, "compare", arguments)
     if options.html is not None:
         require("port compare --html", report=("jinja2", "plotly"))
+        from port.report.page import check_page  # not above: it takes jinja2, of an extra
+
+        check_page(options.html)
     a, b = read_record(options.a), read_record(options.b)
     controls = tuple(read_record(path) for paths in options.control for path in paths)
     verdict = compare(a, b, controls=controls, precision=options.precision)
@@ -55,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
 
         write_run_page([outcome], options.html, title=f"{options.a} and {options.b}")
     if options.json:
-        print(printed(result_of_verdict(verdict, outcome.causes)))
+        print(printed(result_of_verdict(verdict, outcome.causes, page=options.html)))
     else:
         print_verdict(verdict, Console())
     return verdict.status.exit_code

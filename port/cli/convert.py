@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
 from port.cli.empty import refuse_empty
 from port.cli.models import example_inputs, flax_arguments, flax_model, register_pairs, torch_model
+from port.cli.parsing import parsed
 from port.cli.rules import fold_of, rules_from
 from port.errors import UsageError
 from port.named import arguments as keywords
@@ -124,7 +124,7 @@ class Arguments:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     refuse_empty("convert", arguments)
-    options = tyro.cli(Arguments, prog="port convert", args=arguments)
+    options = parsed(Arguments, "convert", arguments)
     if (options.out is None) != options.dry_run:
         raise UsageError("pass -o PATH to write the result, or --dry-run to write nothing; one of them")
     if options.dry_run and options.save_mapping is not None:

@@ -10,11 +10,11 @@ from os.path import exists  # returns False for invalid paths
 from pathlib import Path
 from typing import Annotated
 
-import tyro
 from rich.console import Console
 from tyro.conf import Positional, arg
 
 from port.cli.models import register_pairs
+from port.cli.parsing import parsed
 from port.errors import UnknownChoice, UsageError
 from port.extras import require
 from port.lessons import (
@@ -67,7 +67,7 @@ class Arguments:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
-    options = tyro.cli(Arguments, prog="port diff", args=arguments)
+    options = parsed(Arguments, "diff", arguments)
     _check(options)
     if options.table or options.tutorials:
         _show_table(options)

@@ -9,7 +9,7 @@ import numpy as np
 
 from port.cli.models import called
 from port.errors import UsageError
-from port.named import named, named_shape
+from port.named import named, named_shape, too_large
 
 
 def inputs_from_options(shapes: Sequence[str], function: str | None) -> Any:
@@ -37,7 +37,8 @@ def arrays_from_options(shapes: Sequence[str], function: str | None) -> Any:
     """The same without torch: arrays of numpy's for the shapes, or what the function gives.
 
     Raises:
-        UsageError: no shape, no dtype of numpy's, no such function, or one that fails.
+        UsageError: no shape, no dtype of numpy's, a shape that does not fit into memory, no such function, or one that
+        fails.
     """
     if function is not None:
         return called(named(function, "--inputs"), {}, function, "--inputs")
@@ -50,6 +51,10 @@ def arrays_from_options(shapes: Sequence[str], function: str | None) -> Any:
         except TypeError as error:
             raise UsageError(f"an input is a shape, or one with a dtype, as in 1,16:int64; got {text!r}") from error
         is_whole = dtype.kind in "iub"  # 0 or 1: indices into any table that has two rows
-        return np.asarray(random.integers(0, 2, sizes) if is_whole else random.standard_normal(sizes)).astype(dtype)
+        try:
+            drawn = random.integers(0, 2, sizes) if is_whole else random.standard_normal(sizes)
+        except (MemoryError, ValueError) as error:  # ValueError: more numbers than numpy can count
+            raise too_large(text, sizes) from error
+        return np.asarray(drawn).astype(dtype)
 
     return tuple(array(text) for text in shapes)

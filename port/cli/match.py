@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
 from port.cli.empty import refuse_empty
 from port.cli.guarding import guarded
 from port.cli.inputs import inputs_from_options
 from port.cli.models import built_flax_model, built_torch_model, register_pairs
+from port.cli.parsing import parsed
 from port.cli.rules import rules_from
 from port.errors import UsageError
 from port.extras import require
@@ -64,7 +64,7 @@ class Arguments:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     refuse_empty("match", arguments)
-    options = tyro.cli(Arguments, prog="port match", args=arguments)
+    options = parsed(Arguments, "match", arguments)
     if bool(options.input) == (options.inputs is not None):
         raise UsageError("pass the torch model's inputs: --input 1,3,224,224 for each tensor, or --inputs MODULE:NAME")
     if options.out is not None and options.out.is_dir():

@@ -6,8 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import tyro
-
+from port.cli.parsing import parsed
 from port.extras import require
 
 
@@ -25,7 +24,7 @@ class Arguments:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the server until its input ends; returns the exit code."""
-    options = tyro.cli(Arguments, prog="port mcp", args=arguments)
+    options = parsed(Arguments, "mcp", arguments)
     require("port mcp", mcp=("mcp", "pydantic"))
     import anyio
     from mcp.server.stdio import stdio_server

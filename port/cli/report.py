@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
 from rich.console import Console
 from tyro.conf import Positional, arg
 
+from port.cli.parsing import parsed
 from port.errors import UsageError
 from port.extras import require
 from port.report.results import printed, result_of_runs
@@ -38,7 +38,7 @@ class Arguments:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
-    options = tyro.cli(Arguments, prog="port report", args=arguments)
+    options = parsed(Arguments, "report", arguments)
     if not options.runs:
         raise UsageError("name the runs: port report runs/ compares all in a folder")
     if options.open and options.out is None:
@@ -46,6 +46,10 @@ def main(arguments: Sequence[str]) -> int:
     require("port report", report=("jinja2", "plotly"))
     from port.report.runs.terminal import print_runs  # not above: it takes jinja2, of an extra
 
+    if options.out is not None:
+        from port.report.page import check_page
+
+        check_page(options.out)
     runs = read_run_folders(options.runs)
     if options.out is not None:
         from port.report.page import open_page

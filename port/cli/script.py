@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
 from rich.console import Console
 from tyro.conf import Positional, arg
 
+from port.cli.parsing import parsed
 from port.errors import ScriptFailed, UsageError
 from port.extras import EXTRAS, require
 from port.judging import Status
@@ -154,7 +154,7 @@ def _parsed(arguments: list[str]) -> tuple[Arguments, list[str]]:
         UsageError: no script is named.
     """
     place = arguments.index("--") if "--" in arguments else len(arguments)
-    options = tyro.cli(Arguments, prog="port script", args=arguments[:place])
+    options = parsed(Arguments, "script", arguments[:place])
     if not options.script:
         raise UsageError("name the script: port script train.py --observe-only -- --its-own arguments")
     return options, arguments[place + 1 :]

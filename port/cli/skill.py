@@ -8,10 +8,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
-import tyro
 from tyro.conf import arg
 
 from port.cli.empty import refuse_empty
+from port.cli.parsing import parsed
 from port.weights.whole import whole
 
 
@@ -29,7 +29,7 @@ class Arguments:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
     refuse_empty("skill", arguments)
-    options = tyro.cli(Arguments, prog="port skill", args=arguments)
+    options = parsed(Arguments, "skill", arguments)
     if options.out is None:
         print(skill(), end="")
         return 0

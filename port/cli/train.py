@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
 from rich.console import Console
 from tyro.conf import arg
 
 from port.cli.causes_of_run import with_causes
+from port.cli.parsing import parsed
 from port.data import dataset_info, load_dataset
 from port.errors import BrokenRecord, TrainerDied, UsageError
 from port.extras import EXTRAS, require
@@ -66,7 +66,7 @@ class Arguments:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     ours, for_scripts = _split_at_dashes(list(arguments))
-    options = tyro.cli(Arguments, prog="port train", args=ours)
+    options = parsed(Arguments, "train", ours)
     _require_extras(options)
     # Here, not above: --help needs none of the extras.
     from port.training.processes import terminate_on_signal

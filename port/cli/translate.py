@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
 from port.cli.empty import refuse_empty
 from port.cli.guarding import Made, guarded, said_beforehand
 from port.cli.models import register_pairs
+from port.cli.parsing import parsed
 from port.cli.translated_model import TranslatedModel, WhatToTranslate, translated_model
 from port.errors import UnknownChoice, UsageError
 from port.extras import EXTRAS, require
@@ -26,6 +26,9 @@ from port.translation.ir.instrumentation import PASSES, printing, watching_passe
 
 if TYPE_CHECKING:
     from port.report.bundle import ReportBundle
+
+
+DEFAULT_FOLDER = Path("ported")
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ class Arguments:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     refuse_empty("translate", arguments)
-    options = tyro.cli(Arguments, prog="port translate", args=arguments)
+    options = parsed(Arguments, "translate", arguments)
     fields = keywords(options.kwargs, "--kwargs")
     is_hub = is_hub_target(options.target, fields)
     if options.prove_at or is_hub:
@@ -138,8 +141,14 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("--dry-run writes nothing: leave --package out")
     if options.package and options.out is None:
         raise UsageError("--package writes a package that is imported by its folder's name: pass one, -o FOLDER")
+    if is_hub and options.weights is not None:
+        mapping = (options.out or DEFAULT_FOLDER) / f"{options.name or 'NAME'}.mapping.toml"
+        raise UsageError(
+            "a model of transformers is written without values, and filled afterwards: leave out --weights, and write "
+            f'port.load(model, "{options.weights}", rename="{mapping}")'
+        )
     if options.meta and options.weights is not None:
-        option = "--prove-at" if options.prove_at or is_hub else "--meta"
+        option = "--prove-at" if options.prove_at else "--meta"
         raise UsageError(f"{option} builds a model without values: leave out --weights, or {option}")
     require("port translate", translate=EXTRAS["translate"])
     # Imported here, so that --help does not wait for JAX.
@@ -148,7 +157,7 @@ def main(arguments: Sequence[str]) -> int:
     from port.report.bundle import report_bundle
     from port.translation.folder import check_folder, check_name, check_package_folder, file_name
 
-    out = options.out or Path("ported")
+    out = options.out or DEFAULT_FOLDER
     if not options.dry_run:
         check_package_folder(out) if options.package else check_folder(out)
     if options.pairs is not None:

@@ -45,10 +45,16 @@ def check_steps(steps: Any) -> None:
 
 
 def check_inputs(inputs: Inputs) -> None:
-    """Raise UsageError for an empty batch: any two models agree on it."""
-    for name, array in leaves(inputs.tree).items():
-        if array.ndim and not array.shape[0]:
-            raise UsageError(f"input {name} has shape {array.shape}: there is nothing to compare; pass a batch")
+    """Raise UsageError for an empty batch: any two models agree on it.
+
+    An array whose first axis is 0 long is one. An array that is empty otherwise, such as a cache without a token yet,
+    may stand beside others that are not.
+    """
+    arrays = leaves(inputs.args) | leaves(inputs.kwargs)
+    is_all_empty = all(0 in array.shape for array in arrays.values())
+    for name, array in arrays.items():
+        if is_all_empty or (array.ndim and not array.shape[0]):
+            raise UsageError(f"input {name} has shape {tuple(array.shape)}: there is nothing to compare; pass a batch")
 
 
 def _check_limit(name: str, value: Any) -> None:

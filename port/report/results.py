@@ -98,8 +98,14 @@ def result_of_match(found: Match, file: Path | None) -> Result:
     )
 
 
-def result_of_verdict(verdict: Verdict, causes: Sequence[Cause] = ()) -> Result:
-    """Return the result of comparing two records, with the causes of the models' differences where they are known."""
+def result_of_verdict(verdict: Verdict, causes: Sequence[Cause] = (), page: Path | None = None) -> Result:
+    """Return the result of comparing two records, with the causes of the models' differences where they are known.
+
+    Args:
+        verdict: of the comparison.
+        causes: of the models' differences.
+        page: the page that was written, if one was.
+    """
     return _result(
         "compare",
         verdict.status,
@@ -107,6 +113,7 @@ def result_of_verdict(verdict: Verdict, causes: Sequence[Cause] = ()) -> Result:
         rows=list(map(_row_of, verdict.rows)),
         first=_first_of(verdict),
         causes=[asdict(cause) for cause in causes],
+        files=[] if page is None else [page],
         remarks=verdict.hints,
     )
 

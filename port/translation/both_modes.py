@@ -28,6 +28,7 @@ from port.translation.ir.graph import Graph
 from port.translation.ir.instrumentation import after
 from port.translation.ir.layout_decisions import Layouts
 from port.translation.ir.lowered import LoweredGraph
+from port.translation.ir.module_calls import ScopeExit
 from port.translation.ir.symbolic_lengths import shapes_of
 from port.translation.lowering.layout_assignment import analyse
 from port.translation.lowering.lower_graph import lower_graph
@@ -39,6 +40,8 @@ from port.translation.passes.reroll_loops import stateful_loops
 if TYPE_CHECKING:
     import torch
 
+_PLAIN = bool | int | float | complex | str | bytes | None
+"""What a ``forward`` may return beside tensors; alone it is nothing to translate."""
 Runs = dict[bool, LoweredGraph]
 """Mode (True for training) → its lowered graph."""
 
@@ -79,6 +82,25 @@ def lowered_runs(graphs: Mapping[bool, Graph], root: torch.nn.Module, layouts: L
     return {t: after("lower", lower_graph(graph, root, layouts, training=t), training=t) for t, graph in graphs.items()}
 
 
+def _check_results(root: torch.nn.Module, graphs: Mapping[bool, Graph]) -> None:
+    """Check that a run does not return plain values alone: there is nothing to translate.
+
+    Raises:
+        UsageError: it does, and writes to no buffer; says what ``forward`` returns.
+    """
+    from torch.utils import _pytree as pytree
+
+    ends = [step for graph in graphs.values() for step in graph.steps if isinstance(step, ScopeExit) and step.is_roots]
+    leaves = [leaf for end in ends for leaf in pytree.tree_leaves(end.results)]
+    if any(graph.written for graph in graphs.values()) or not all(isinstance(leaf, _PLAIN) for leaf in leaves):
+        return
+    returned = " or ".join(dict.fromkeys(repr(end.results)[:100] for end in ends))
+    raise UsageError(
+        f"{type(root).__qualname__}.forward returned {returned}, which holds no tensor: there is nothing to translate. "
+        "Return the tensors that it computes: one, or several in a tuple, a list or a dict"
+    )
+
+
 def both_runs(
     module: torch.nn.Module,
     args: Any,
@@ -100,7 +122,7 @@ def both_runs(
         check: whether to check that a copy of the module computes the same, which any comparison relies on.
 
     Raises:
-        UsageError: not a module, or it does not take its inputs.
+        UsageError: not a module, or it does not take its inputs, or returns no tensor.
         NoPair: torch.export cannot capture the module; says where and what to do.
     """
     import torch
@@ -133,6 +155,7 @@ def both_runs(
             fewer = [length for length in free if not error.axes & {*length.axes}]
             # If no input axis is to blame, fix all lengths.
             free = fewer if len(fewer) < len(free) else []
+    _check_results(root, graphs)
     passes: dict[str, Callable[[Graph], Graph]] = {
         "remove-identities": without_identities,
         "needless-expands": without_needless_expands,

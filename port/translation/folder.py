@@ -88,9 +88,15 @@ def check_folder(folder: Path) -> None:
 
     Raises:
         FolderExists: there is something of this name.
+        UsageError: what it would lie in is a file, or a folder that must not be written to.
     """
     if os.path.lexists(folder):
         raise FolderExists(f"{folder} is there already: choose another folder (-o), or remove that one")
+    above = next(parent for parent in folder.absolute().parents if os.path.lexists(parent))
+    if not above.is_dir():
+        raise UsageError(f"{folder} cannot be written: {above} is a file, not a folder. Choose another folder (-o)")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise UsageError(f"{folder} cannot be written: no files may be made in {above}. Choose another folder (-o)")
 
 
 def check_package_folder(folder: Path) -> None:
@@ -138,6 +144,7 @@ def write_folder(
 
     Raises:
         FolderExists: there is something of this name.
+        UsageError: what it would lie in is a file, or a folder that must not be written to.
         BrokenWeights: the folder cannot be written.
     """
     folder = Path(folder)

@@ -89,7 +89,7 @@ def _with(made: OtherSizes, elsewhere: ModelAtOtherSettings, other: ConfiguredMo
     if proof.status is Status.DIFFER:
         return replace(made, wrong=WrongAt(other.named, tuple(other.moved), _difference(proof)))
     if proof.status is Status.CANNOT_JUDGE:
-        why = proof.unjudged or next(str(row) for row in proof.rows if not row.agrees)
+        why = proof.unjudged or next((str(row) for row in proof.rows if not row.agrees), "nothing was compared")
         return replace(made, unjudged=(*made.unjudged, (other.named, why)))
     return replace(made, proved=(*made.proved, other.named))
 

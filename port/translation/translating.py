@@ -10,7 +10,9 @@ from port.errors import UsageError
 from port.judging.limits import SIZES_LIMIT, TIME_LIMIT
 from port.judging.status import Status
 from port.pairs.layers.conv_transpose import output_sizes_at_calls
+from port.parity.options import check_inputs
 from port.parity.sides.duration import sizes_limit_of, time_limit_of
+from port.parity.sides.inputs import Inputs
 from port.translation.both_modes import BothRuns, both_runs
 from port.translation.free_dimensions import (
     captured_with_free_lengths,
@@ -105,7 +107,8 @@ def translate(
         The translation: source, module with its weights, mapping, notes and proof.
 
     Raises:
-        UsageError: not a module, or it does not take its inputs; its copy computes something else; it hides a method of
+        UsageError: not a module, or it does not take its inputs; an input is an empty batch, on which any two modules
+            agree; its copy computes something else; it hides a method of
             ``torch.nn.Module``; two ``cases`` that no argument distinguishes; a name in ``remat`` that is not a written
             class; an unknown ``remat_policy``; settings in ``at`` that the original or the source does not take.
         NoPair: torch.export cannot capture the module, or it computes with state that is neither a parameter nor a
@@ -113,6 +116,8 @@ def translate(
     """
     time_limit, computed_again = time_limit_of(time_limit), remat_of(remat, remat_policy)
     calls = _calls(args, kwargs, cases)
+    for positional, by_name in calls if check else ():
+        check_inputs(Inputs(positional, by_name))
     if len(calls) > 1 and hasattr(module, "forward"):
         check_objects(module, calls)
     run = partial(both_runs, module, remat=bool(remat), check=check)

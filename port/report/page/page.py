@@ -14,6 +14,7 @@ from markupsafe import Markup
 from port.errors import UsageError
 from port.report.colours import CONTROL, JAX, LIMIT, ON_DARK, TORCH
 from port.report.page import curves, panels, settings, tables, where_to_look, words
+from port.report.page.replacing import check_page
 from port.report.page.scripts import hash_of, in_script, packed_plotly
 from port.report.page.subject import Subject, subject_of
 from port.training import Outcome, Remains
@@ -36,17 +37,16 @@ def write_run_page(
 
     Args:
         outcomes: the run's comparisons, the proof first.
-        path: the file; its name ends with .html.
+        path: the file; its name ends with .html. An earlier page is replaced.
         title: the run's name; by default the file's stem.
         config: the run's options; by default those in the records.
         environment: where it ran, in the form of ``environment.json``.
         ended: what ended the run, if it stopped early.
 
     Raises:
-        UsageError: the name does not end with .html, or the file cannot be written.
+        UsageError: the name does not end with .html, the file is there and no page of port's, or cannot be written.
     """
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise UsageError(f"the name of a page ends with .html; got {path}")
+    check_page(path)
     page = _filled([subject_of(outcome) for outcome in outcomes], title or path.stem, config, environment, ended)
     path = path.resolve()  # keep a symbolic link
     temporary = path.with_name(f".{path.stem}.part{path.suffix}")

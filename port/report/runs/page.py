@@ -10,10 +10,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from port.errors import UsageError
 from port.records import RecordLine
 from port.report.colours import JAX, ON_DARK, TORCH, smallest_drawn
 from port.report.page.page import page_environment, page_file
+from port.report.page.replacing import check_page
 from port.report.page.scripts import hash_of, in_script, packed_plotly
 from port.report.page.thinning import kept
 from port.report.runs.run_folder import RunFolder
@@ -41,14 +41,13 @@ def write_runs_page(runs: Sequence[RunFolder], path: Path) -> None:
 
     Args:
         runs: at least one.
-        path: the file; its name ends with .html. An existing file is replaced.
+        path: the file; its name ends with .html. An earlier page is replaced.
 
     Raises:
-        UsageError: the name does not end with .html.
+        UsageError: the name does not end with .html, or the file is there and no page of port's.
         BrokenWeights: the file cannot be written.
     """
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise UsageError(f"the name of a page ends with .html; got {path}")
+    check_page(path)
     plotly, script = packed_plotly(), Markup(page_file("shared.js") + _file("runs.js"))
     names = list(dict.fromkeys(one.name for run in runs for one in run.comparisons))
     page = (

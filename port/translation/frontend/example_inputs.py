@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from port.errors import UnknownChoice, UsageError, described
-from port.named import named_shape
+from port.named import named_shape, too_large
 from port.parity.sides.copies import copied
 
 Given = tuple[tuple[Any, ...], dict[str, Any]]
@@ -22,7 +22,8 @@ def drawn(*shapes: str, seed: int = 0) -> Given:
         seed: the generator's seed.
 
     Raises:
-        UsageError: a text is not a shape, its dtype is not one of torch's, or torch cannot draw numbers of it.
+        UsageError: a text is not a shape, its dtype is not one of torch's, torch cannot draw numbers of it, or it
+            does not fit into memory.
     """
     import torch
 
@@ -34,9 +35,13 @@ def drawn(*shapes: str, seed: int = 0) -> Given:
         if not isinstance(dtype, torch.dtype):
             raise UsageError(f"an input is a shape, or one with a dtype of torch's, as in 1,16:int64; got {text!r}")
         try:
-            return numbers_of(sizes, dtype, generator)
+            numbers_of((1,), dtype, torch.Generator())
         except (NotImplementedError, RuntimeError) as error:  # a dtype with few operators, such as int7
             raise UsageError(f"torch draws no numbers of {name}; make the inputs in a function") from error
+        try:
+            return numbers_of(sizes, dtype, generator)
+        except (RuntimeError, TypeError) as error:  # TypeError: a length beyond 64 bits
+            raise too_large(text, sizes) from error
 
     return tuple(tensor(text) for text in shapes), {}
 

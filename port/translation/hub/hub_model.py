@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,10 @@ PLAIN = {"use_cache": False, "return_dict": True, "output_attentions": False, "o
 """Fields that every model is built with: one pass forward, without a cache."""
 DRAWN_BY_NUMPY = ("apply_spec_augment",)
 """Fields that say that training masks its own inputs, by numbers of numpy's, which nothing that is compiled draws."""
+
+
+LAYERS = re.compile(r"num_(hidden_|decoder_|encoder_)?layers|n_layers?|(en|de)coder_layers")
+"""Fields that say how many layers a model has."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ def hub_model(target: str, fields: Mapping[str, Any], *, trust_remote_code: bool
 
     Raises:
         UsageError: ``transformers`` is not installed; there is no such folder or class; the configuration is of no
-            known class, or wants code of the folder's own; a field that it has not.
+            known class, or wants code of the folder's own; a field that it has not, or a value that it does not take.
     """
     try:
         import transformers
@@ -83,8 +88,44 @@ def hub_model(target: str, fields: Mapping[str, Any], *, trust_remote_code: bool
         model = _of_class(place, fields)
     for name, value in PLAIN.items():
         _set_everywhere(model.config, name, value)
+    _check_config(model, target)
     with_grouped_experts(model.model_class, [model.config, *nested(model.config)])
-    return _without_augmentation(model, fields)
+    return _without_augmentation(_said_without_layers(model), fields)
+
+
+def _said_without_layers(model: HubModel) -> HubModel:
+    """The same model, with a remark where it is built without any layers."""
+    remarks = [
+        f"built with {name} = 0 of {where}: {model.name} has no such layers, and is compared without them"
+        for where, name, number in _numbers_of_layers(model.config)
+        if number == 0
+    ]
+    return replace(model, remarks=(*model.remarks, *remarks))
+
+
+def _check_config(model: HubModel, target: str) -> None:
+    """Check a configuration with all its fields.
+
+    Raises:
+        UsageError: its class refuses them together, or a number of layers is negative, of which transformers makes a
+            model without any.
+    """
+    for where, name, number in _numbers_of_layers(model.config):
+        if number < 0:
+            raise UsageError(f"{target}: {where} has {name} = {number}; a number of layers is at least 0")
+    try:
+        anew(model.config)
+    except Exception as error:
+        where = type(model.config).__name__
+        raise UsageError(f"{target}: {where} does not take its fields: {_reason(error)}") from error
+
+
+def _numbers_of_layers(config: Any) -> Iterator[tuple[str, str, int]]:
+    """The class of a configuration, or of one within it, a field that counts layers, and its value."""
+    for one in (config, *nested(config)):
+        for name, value in vars(one).items():
+            if LAYERS.fullmatch(name) and isinstance(value, int):
+                yield type(one).__name__, name, value
 
 
 def _without_augmentation(model: HubModel, fields: Mapping[str, Any]) -> HubModel:
@@ -97,7 +138,7 @@ def _without_augmentation(model: HubModel, fields: Mapping[str, Any]) -> HubMode
                 f"built with {name} = False: in training {model.name} masks its own inputs, by numbers that numpy "
                 "draws; mask what you train on before it goes in"
             )
-    return replace(model, remarks=tuple(remarks))
+    return replace(model, remarks=(*model.remarks, *remarks))
 
 
 def _of_folder(folder: Path, fields: Mapping[str, Any], trust_remote_code: bool) -> HubModel:
@@ -121,7 +162,7 @@ def _of_folder(folder: Path, fields: Mapping[str, Any], trust_remote_code: bool)
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=trust_remote_code)
     except Exception as error:
-        raise UsageError(f"{file} is no configuration that transformers knows: {_first_line(error)}") from error
+        raise UsageError(f"{file} is no configuration that transformers knows: {_reason(error)}") from error
     config = _with(config, fields, str(file))
     return HubModel(_class_of(config, said, folder, trust_remote_code), config, folder)
 
@@ -190,7 +231,11 @@ def _with(config: Any, fields: Mapping[str, Any], where: str) -> Any:
             setattr(config, head, _with(getattr(config, head), {rest: value}, f"{where}'s {head}"))
         else:
             own[name] = value
-    return with_fields(config, own)
+    try:
+        return with_fields(config, own)
+    except Exception as error:
+        said = ", ".join(f"{name} = {value!r}" for name, value in own.items())
+        raise UsageError(f"{where} does not take {said}: {_reason(error)}") from error
 
 
 def _set_everywhere(config: Any, name: str, value: Any) -> None:
@@ -199,5 +244,8 @@ def _set_everywhere(config: Any, name: str, value: Any) -> None:
             setattr(one, name, value)
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def _reason(error: BaseException) -> str:
+    """The first line of an error of transformers', with what follows a colon at its end: the reason."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    end = next((number for number, line in enumerate(lines, start=1) if not line.endswith(":")), len(lines))
+    return " ".join(lines[:end]) or type(error).__name__

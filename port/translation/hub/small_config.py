@@ -18,10 +18,9 @@ from port.errors import UsageError
 from port.translation.frontend.example_inputs import Given
 from port.translation.hub.derived_fields import with_fields
 from port.translation.hub.example_calls import example_calls, refused
-from port.translation.hub.hub_model import HubModel
+from port.translation.hub.hub_model import LAYERS, HubModel
 from port.translation.hub.shared_layers import rounds_needed
 
-LAYERS = re.compile(r"num_(hidden_|decoder_|encoder_)?layers|n_layers?|(en|de)coder_layers")
 WIDTHS = re.compile(
     r"hidden_sizes?|d_model|n_embd|dim|embed_dim|embedding_size|(.*_)?intermediate_size|d_ff|n_inner|hidden_dim"
     r"|(.*_)?ffn_dim|ffn_hidden_size|projection_(dim|size)|word_embed_proj_dim|q_lora_rank|kv_lora_rank|output_hidden_size"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,20 @@ def test_the_page_of_two_records(record, tmp_path, capsys):
     assert main(["compare", a, b, "--html", b]) == 2
     assert "ends with .html" in capsys.readouterr().err
     assert main(["compare", a, a]) == 0
+
+
+def test_the_page_is_among_the_files(record, capsys):
+    a = record("a")
+    assert main(["compare", a, a, "--json", "--html", "page.html"]) == 0
+    assert json.loads(capsys.readouterr().out)["files"] == ["page.html"]
+    assert main(["compare", a, a, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["files"] == []
+
+
+def test_a_page_replaces_no_file_that_is_none(record, tmp_path, capsys):
+    (tmp_path / "notes.html").write_text("mine")
+    assert main(["compare", "nowhere.jsonl", "nowhere.jsonl", "--html", "notes.html"]) == 2
+    assert "notes.html is there already, and is no page that port wrote" in capsys.readouterr().err
+    assert main(["report", "nowhere", "-o", "notes.html"]) == 2
+    assert "notes.html is there already, and is no page that port wrote" in capsys.readouterr().err
+    assert (tmp_path / "notes.html").read_text() == "mine"

@@ -466,6 +466,13 @@ REFUSED = {
         (NET, *SHAPE, "--weights", "wide.pth", "--prove-at", '{"width": 5}'),
         "--prove-at builds a model without values: leave out --weights, or --prove-at",
     ),
+    "weights for a model of transformers": (
+        ("transformers:./llama", "--weights", "net.pth", "--name", "llama"),
+        'leave out --weights, and write port.load(model, "net.pth", rename="refused/llama.mapping.toml")',
+    ),
+    "an empty batch": ((NET, "--input", "0,2,3,3"), "input 0 has shape (0, 2, 3, 3): there is nothing to compare"),
+    "inputs beyond memory": ((NET, "--input", "1,2,99999999,99999999"), "does not fit into the memory here"),
+    "inputs beyond counting": ((NET, "--input", "99999999999999999999,2,3,3"), "does not fit into the memory here"),
     "a size that is none": ((NET, *SHAPE, "--prove-at", '{"wdth": 5}'), "has no argument 'wdth'"),
     "a size that the original refuses": (
         (NET, *SHAPE, "--at", '{"width": -3}'),
@@ -512,6 +519,14 @@ def test_a_folder_that_is_there_stays(place: Path, written: Path, capsys: pytest
     assert run(NET, *SHAPE, "-o", str(written)) == 2
     assert "is there already" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in written.iterdir() if path.is_file()} == before
+
+
+def test_a_folder_in_a_file_is_refused_before_any_work(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "net.pth").touch()
+    assert run("nowhere:Net", *SHAPE, "-o", str(tmp_path / "net.pth" / "x")) == 2
+    assert f"{tmp_path / 'net.pth'} is a file, not a folder" in capsys.readouterr().err
 
 
 def test_a_fault_of_our_own_is_one_message(

@@ -124,6 +124,19 @@ def test_whole_or_not_at_all(translation: Translation, tmp_path: Path, monkeypat
     assert not list((tmp_path / "out").iterdir())
 
 
+def test_a_folder_that_cannot_be_made_is_seen_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.check_folder(tmp_path / "deep" / "deeper" / "out")
+    monkeypatch.chdir(tmp_path)
+    folder.check_folder(Path("out"))
+    (tmp_path / "file").touch()
+    for inside in ("file/out", "file/deep/out"):
+        with pytest.raises(UsageError, match="file is a file, not a folder"):
+            folder.check_folder(tmp_path / inside)
+    monkeypatch.setattr(folder.os, "access", lambda path, mode: Path(path) != tmp_path)
+    with pytest.raises(UsageError, match=f"no files may be made in {tmp_path}"):
+        folder.check_folder(Path("deep") / "out")
+
+
 def test_a_package_is_there_whole_or_not_at_all(
     translation: Translation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from flax import nnx
 from torch import Tensor, nn
 
 import port
+from port.errors import UsageError
 from port.judging import TENSORS
 from port.parity.compare.distance import difference
 from port.translation import Translation
@@ -264,3 +265,27 @@ def test_the_original_is_left_as_it_is(cls: type[nn.Module]) -> None:
     assert after.keys() == before.keys()
     assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
     assert all("forward" not in vars(inner) for inner in module.modules())
+
+
+@pytest.mark.parametrize(
+    "call", [{"args": (torch.zeros(0, 3),)}, {"cases": [(torch.ones(2, 3),), {"input": torch.zeros(0, 3)}]}]
+)
+def test_an_empty_batch_proves_nothing(call: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"input (0|input) has shape \(0, 3\): there is nothing to compare"):
+        port.translate(nn.Linear(3, 2), **call)
+
+
+class Returning(nn.Module):
+    def __init__(self, what: Any) -> None:
+        super().__init__()
+        self.linear, self.what = nn.Linear(3, 2), what
+
+    def forward(self, x: torch.Tensor) -> Any:
+        self.linear(x)
+        return self.what
+
+
+@pytest.mark.parametrize(("what", "said"), [("text", "returned 'text'"), (None, "returned None"), ({"a": 3}, "'a': 3")])
+def test_a_forward_that_returns_no_tensor(what: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=f"{said}.*holds no tensor"):
+        port.translate(Returning(what), torch.ones(2, 3), check=False, static=True)

@@ -42,6 +42,15 @@ def test_what_is_no_shape(text: str) -> None:
         drawn(text)
 
 
+def test_what_cannot_be_drawn_and_what_does_not_fit() -> None:
+    with pytest.raises(UsageError, match="torch draws no numbers of int7; make the inputs in a function"):
+        drawn("2:int7")
+    with pytest.raises(UsageError, match=r"1,3,99999999,99999999 does not fit into the memory here: it has 29,99"):
+        drawn("1,3,99999999,99999999")
+    with pytest.raises(UsageError, match="5,99999999999999999999 does not fit into the memory here"):
+        drawn("2", "5,99999999999999999999")
+
+
 def test_what_a_callable_may_give() -> None:
     x, y = torch.ones(1), torch.zeros(1)
     assert arguments(x) == ((x,), {})

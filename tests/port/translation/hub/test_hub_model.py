@@ -54,6 +54,11 @@ def test_masks_that_numpy_draws_are_left_out_unless_somebody_asks_for_them() -> 
     assert not hub_model("transformers:BertModel", {}).remarks
 
 
+def test_a_model_without_layers_says_so() -> None:
+    model = hub_model("transformers:BertModel", {"num_hidden_layers": 0})
+    assert ["num_hidden_layers = 0 of BertConfig" in remark for remark in model.remarks] == [True]
+
+
 def test_fields_that_follow_from_others_follow_from_those_that_are_given(tmp_path: Path) -> None:
     heads = {"num_attention_heads": 4, "hidden_size": 32}
     for model in (
@@ -86,6 +91,25 @@ BAD = {
         "AutoModelForCausalLM has no class for ViTConfig",
     ),
     "an unknown field": ("transformers:BertModel", {"hidden_sze": 3}, UnknownChoice, "hidden_size"),
+    "no class like it": ("transformers:NoSuchModel", {}, UnknownChoice, r"there are: (\w+, ){4}\w+ and \d+ more$"),
+    "a value of another kind": (
+        "transformers:BertModel",
+        {"num_hidden_layers": "two"},
+        UsageError,
+        r"BertConfig does not take num_hidden_layers = 'two'.*Field 'num_hidden_layers' expected int, got str",
+    ),
+    "fields that do not fit together": (
+        "transformers:LlamaForCausalLM",
+        {"hidden_size": 32, "num_attention_heads": 5},
+        UsageError,
+        r"does not take its fields: .*\(32\) is not a multiple of the number of attention heads \(5\)",
+    ),
+    "fewer layers than none": (
+        "transformers:CLIPModel",
+        {"text_config.num_hidden_layers": -1},
+        UsageError,
+        "CLIPTextConfig has num_hidden_layers = -1; a number of layers is at least 0",
+    ),
     "no folder": ("transformers:./nowhere", {}, UsageError, "has no config.json"),
 }
 
@@ -102,6 +126,11 @@ FOLDERS = {
     "no JSON": ("{", "is no JSON"),
     "a list": ("[1]", "holds list"),
     "an unknown type": ('{"model_type": "bertt"}', "no configuration that transformers knows"),
+    "a value of another kind": ('{"model_type": "bert", "hidden_size": "big"}', "expected int, got str .value: 'big'"),
+    "values that do not fit together": (
+        '{"model_type": "llama", "hidden_size": 32, "num_attention_heads": 5}',
+        "is not a multiple of the number of attention heads",
+    ),
     "code of its own": ('{"model_type": "x", "auto_map": {"AutoModel": "code.Net"}}', "code.py.*trust-remote-code"),
 }
 
