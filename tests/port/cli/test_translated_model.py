@@ -28,7 +28,7 @@ LLAMA = {
 BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "no class": (("transformers:LamaModel",), "LlamaModel"),
     "no folder": (("transformers:./nowhere",), "nowhere has no config.json"),
-    "weights": (("transformers:BertModel", "--weights", "a.pth"), "--prove-at builds a model without values"),
+    "weights": (("transformers:BertModel", "--weights", "a.pth"), "of transformers is written without values"),
     "a field that is none": (("transformers:BertModel", "--kwargs", '{"hidden": 3}'), "hidden_size"),
     "a part that is none": (("transformers:BertModel", "--kwargs", '{"vocab_size": 60}', "--submodule", "x"), "x"),
 }
