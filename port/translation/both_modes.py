@@ -92,7 +92,10 @@ def _check_results(root: torch.nn.Module, graphs: Mapping[bool, Graph]) -> None:
 
     ends = [step for graph in graphs.values() for step in graph.steps if isinstance(step, ScopeExit) and step.is_roots]
     leaves = [leaf for end in ends for leaf in pytree.tree_leaves(end.results)]
-    if any(graph.written for graph in graphs.values()) or not all(isinstance(leaf, _PLAIN) for leaf in leaves):
+    # An empty list or tuple is a result; the proof says that it cannot judge it.
+    if not leaves or any(graph.written for graph in graphs.values()):
+        return
+    if not all(isinstance(leaf, _PLAIN) for leaf in leaves):
         return
     returned = " or ".join(dict.fromkeys(repr(end.results)[:100] for end in ends))
     raise UsageError(

@@ -222,6 +222,7 @@ def test_the_tour_as_a_site(files, capsys):
     assert {path.stem for path in (files / "site" / "lessons").iterdir()} == set(READING_ORDER)
 
 
+@pytest.mark.sweep
 def test_two_files_as_a_site(files, capsys):
     (files / "odd.py").write_text("# <script>alert(1)</script>\r\nx = 1\n" + "y = " + "1 + " * 3_000 + "1\n")
     (files / "\udcff.py").write_text("x = 2\n")

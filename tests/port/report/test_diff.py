@@ -59,6 +59,7 @@ def test_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert [(row["id"], row["fate"]) for row in tutorials] == [(row.id, row.fate) for row in OUTDATED]
 
 
+@pytest.mark.sweep
 def test_the_site_names_its_first_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.py").write_text("x = 1\n")
     file = str(tmp_path / "a.py")
