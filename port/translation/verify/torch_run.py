@@ -17,6 +17,7 @@ from port.translation.frontend.drawn_branches import select_drawn_branches
 from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.frontend.opened_objects import opened
 from port.translation.frontend.random_layers import draws_once
+from port.translation.verify.checked_classes import checked_classes
 from port.translation.verify.draws import torch_draws
 from port.weights.torch_arrays import as_numpy
 
@@ -95,7 +96,7 @@ def _results(module: nn.Module, args: Any, kwargs: Any, seed: int) -> tuple[list
 
     within, silenced = _silenced(module)
     torch.manual_seed(seed)
-    with torch_draws(seed, without_dropout=within):
+    with torch_draws(seed, without_dropout=within), checked_classes():
         results = pytree.tree_leaves(opened(module(*args, **kwargs), objects=False))
     return [leaf for leaf in results if isinstance(leaf, torch.Tensor)], silenced
 
