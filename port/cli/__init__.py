@@ -11,6 +11,7 @@ from port.cli.examples import examples_of, first_examples
 from port.errors import PortError, UnknownChoice
 from port.extras import naming_extras
 from port.version import __version__
+from port.visible import visible
 
 COMMANDS = {
     "convert": "convert a torch checkpoint to Flax, or back",
@@ -65,8 +66,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _shown(message: str) -> str:
     """A message with its own newlines, in which nothing acts on the terminal: names in it come from files."""
-    from port.lessons.visible import visible
-
     return "\n".join(visible(line) for line in message.split("\n"))
 
 

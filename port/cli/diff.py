@@ -31,12 +31,12 @@ from port.lessons import (
     read_written_folder,
     whole_width,
 )
-from port.lessons.visible import visible
 from port.pairs.notes import NOTES
 from port.pairs.tutorials import OUTDATED
 from port.report import print_notes, print_outdated
 from port.report.diff import result_of_diff
 from port.report.results import printed
+from port.visible import visible
 
 TABLE_WIDTH = 160  # columns of a table in a file or a pipe
 

@@ -15,8 +15,8 @@ from port.lessons.alignment import AlignedRow, Alignment, Kind
 from port.lessons.catalogue import Lesson
 from port.lessons.folding import fold
 from port.lessons.source import SourceText
-from port.lessons.visible import ESCAPED, visible
 from port.lessons.within import words_apart
+from port.visible import ESCAPED, visible
 
 # Printed between the columns: the signs of `diff -y`. Colour repeats what they say and never says more.
 SIGNS = {Kind.EQUAL: " ", Kind.CHANGED: "|", Kind.ONLY_LEFT: "<", Kind.ONLY_RIGHT: ">"}

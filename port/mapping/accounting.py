@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from port.errors import WeightsMismatch
 from port.mapping.entry import Entry, gather
-from port.mapping.names import nearest, on_one_line
+from port.mapping.names import nearest
 from port.moves import Shape
+from port.visible import visible
 
 
 def complaints(entries: Iterable[Entry], shapes: Mapping[str, Shape]) -> list[str]:
@@ -26,7 +27,7 @@ def complaints(entries: Iterable[Entry], shapes: Mapping[str, Shape]) -> list[st
         *(f"unexpected: {key}{nearest(key, missing)}" for key in sorted(unexpected)),
         *sorted(line for entry in entries for line in _misshapen(entry, shapes)),
     ]
-    return [on_one_line(line) for line in lines]
+    return [visible(line) for line in lines]
 
 
 def _missing(entry: Entry, shapes: Mapping[str, Shape]) -> list[str]:

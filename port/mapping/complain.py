@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from port.errors import NoPair, WeightsMismatch
 from port.mapping.guide import Guide, Layer
-from port.mapping.names import joined, nearest, on_one_line
+from port.mapping.names import joined, nearest
 from port.mapping.renaming import Renaming
 from port.moves import Move
 from port.pairs import ParamPair
+from port.visible import visible
 
 if TYPE_CHECKING:
     from port.mapping.entry import Entry
@@ -132,7 +133,7 @@ class Complaints:
         return " and ".join(joined(layer.path_elsewhere, name) for name in param.torch_names)
 
     def _note(self, line: str) -> None:
-        self.lines[on_one_line(line)] = None
+        self.lines[visible(line)] = None
 
 
 def _moves(found: Found) -> str:

@@ -29,13 +29,6 @@ def normal_form(name: str) -> str:
     return re.sub(r"(^|\.)layers\.(?=\d+(\.|$))", r"\1", name)
 
 
-def on_one_line(text: str) -> str:
-    """Write out newlines, and whatever else a terminal obeys: names come from files, and may have any character."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
-
-
 def natural(name: str) -> list[tuple[int, int | str]]:
     """A sort key for names that compares numbers as numbers: ``layers.2`` before ``layers.10``."""
     return [(0, int(part)) if part.isdigit() else (1, part) for part in name.split(".")]

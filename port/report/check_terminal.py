@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from port.judging import Status
-from port.lessons.visible import visible
 from port.parity import CheckReport
+from port.visible import visible
 
 COLOURS = {Status.AGREE: "green", Status.DIFFER: "red", Status.CANNOT_JUDGE: "yellow"}
 

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from port.lessons.visible import visible
 from port.mapping import Entry
 from port.mapping.patterns import PatternRow, counts, rolled
+from port.visible import visible
 from port.weights.conversion import Conversion
 
 SHOWN = 10

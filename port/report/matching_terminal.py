@@ -12,8 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from port.judging import Status
-from port.lessons.visible import visible
 from port.matching import Match, Row
+from port.visible import visible
 
 _STYLES = {"activations": "yellow", "your rule": "cyan", "no twin needed": "dim"}
 _VERDICTS = {Status.AGREE: "green", Status.DIFFER: "red", Status.CANNOT_JUDGE: "yellow"}

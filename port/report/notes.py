@@ -9,9 +9,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from port.lessons.visible import visible
 from port.pairs.notes import Note
 from port.pairs.tutorials import Outdated
+from port.visible import visible
 
 TORCH, JAX = "red", "cyan"
 

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from port.lessons.visible import visible
 from port.records import Differences, Record, Status, Verdict, first_step_seconds, steps_per_second
 from port.training import Outcome
+from port.visible import visible
 
 STYLES = {Status.AGREE: "bold green", Status.DIFFER: "bold red", Status.CANNOT_JUDGE: "bold yellow"}
 

@@ -13,7 +13,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from port.judging import Status
-from port.lessons.visible import visible
 from port.mapping import TORCH_ONLY
 from port.report.frozen import frozen_count, frozen_places
 from port.report.original_places import nearest, place_of
@@ -21,6 +20,7 @@ from port.report.translation import by_reason, note_order
 from port.translation import Translation
 from port.translation.audit import Audit
 from port.translation.verify.trained_alike import WHAT as FROZEN_ALIKE
+from port.visible import visible
 
 SHOWN = 6
 """How many places are named for one item."""

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from port.lessons.visible import visible
 from port.scripts.account import ExecutedLine, fullest, rows_of, short_place, step_rows
 from port.scripts.observation import Observation
 from port.scripts.summary import (
@@ -23,6 +22,7 @@ from port.scripts.summary import (
     remarks,
     seed_lines,
 )
+from port.visible import visible
 
 WIDTH = 160
 """The width in a file or a pipe, in columns."""

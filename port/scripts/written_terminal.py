@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from port.judging import Status
-from port.lessons.visible import visible
 from port.scripts.writing_process import WrittenUpdate
+from port.visible import visible
 
 
 def print_written(written: WrittenUpdate, folder: Path, console: Console) -> None:

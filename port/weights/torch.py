@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from port.errors import WeightsMismatch
-from port.mapping.names import nearest, on_one_line
+from port.mapping.names import nearest
+from port.visible import visible
 from port.weights.sources import Source
 from port.weights.torch_arrays import as_numpy, as_torch
 
@@ -42,7 +43,7 @@ def fill(module: torch.nn.Module, source: Source) -> None:
         if tuple(own[key].shape) != source.shapes[key]
     ]
     if complaints:
-        raise WeightsMismatch("the weights do not fit the model:\n  " + "\n  ".join(map(on_one_line, complaints)))
+        raise WeightsMismatch("the weights do not fit the model:\n  " + "\n  ".join(map(visible, complaints)))
     state = {name: _laid_out(as_torch(source[name]), own.get(name)) for name in source}
     module.load_state_dict(with_versions(state, module), strict=False)
 

@@ -12,8 +12,8 @@ from pygments.lexers.python import PythonLexer
 from pygments.token import STANDARD_TYPES, Name
 
 from port.lessons import Span
-from port.lessons.visible import visible
 from port.pairs.notes import NOTES
+from port.visible import visible
 
 Piece = tuple[str, str]
 """A piece of a line: its class in the style sheet, and its text."""

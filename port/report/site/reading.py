@@ -11,8 +11,8 @@ from markupsafe import Markup
 
 from port.lessons import Alignment, Kind, Lesson, NumberedLine, SourceText, Span, align, words_apart
 from port.lessons.outline import DoesNotParse, flat, outline
-from port.lessons.visible import visible
 from port.report.site.markup import highlighted, html_of
+from port.visible import visible
 
 SIDES = ("torch", "jax")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from port.lessons.visible import visible
 from port.pairs.notes import Note
 from port.pairs.tutorials import Outdated
 from port.report.site.cheat_sheet import CheatSheetEntry
 from port.report.site.guides import GuidePage
 from port.report.site.reading import SIDES, Reading
 from port.report.site.reference import Room
+from port.visible import visible
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def test_names_in_a_file_do_not_act_on_the_terminal(folder: Path, capsys: pytest
     name = "strange name\n\x1b[31m"
     torch.save(state() | {name: torch.ones(2)}, "bad.pth")
     assert run("bad.pth", "--torch", "user_models:Net", "-o", "x.npz") == 2
-    assert "  unexpected: strange name\\n\\x1b[31m" in capsys.readouterr().err.splitlines()
+    assert "  unexpected: strange name\\x0a\\x1b[31m" in capsys.readouterr().err.splitlines()
     torch.save({"state_dict": state(), name: 3}, "bad.pth")
     for options in (("--dry-run",), ("-o", "x\x1b[31m.npz")):
         assert run("bad.pth", "--torch", "user_models:Net", *options) == 0

@@ -511,7 +511,7 @@ def test_one_message_and_nothing_written(
 def test_names_in_a_checkpoint_do_not_act_on_the_terminal(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     torch.save({"strange name\n\x1b[31m": torch.ones(2)}, "strange.pth")
     assert run(NET, *SHAPE, "--weights", "strange.pth", "-o", "refused") == 2
-    assert "  unexpected: strange name\\n\\x1b[31m" in capsys.readouterr().err.splitlines()
+    assert "  unexpected: strange name\\x0a\\x1b[31m" in capsys.readouterr().err.splitlines()
 
 
 def test_a_folder_that_is_there_stays(place: Path, written: Path, capsys: pytest.CaptureFixture[str]) -> None:

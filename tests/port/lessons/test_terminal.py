@@ -14,7 +14,7 @@ from rich.text import Text
 
 from port.lessons import Alignment, align, find_lesson, print_alignment, source_of, whole_width
 from port.lessons.folding import fold
-from port.lessons.visible import visible
+from port.visible import visible
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 COLOUR = re.compile(r"\x1b\[(\d+;)*(3\d|4\d|9\d|10\d)(;\d+)*m")

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from port.lessons import Span
-from port.lessons.visible import visible
 from port.pairs.notes import NOTES
 from port.report.site.markup import highlighted, html_of, linked
+from port.visible import visible
 
 LINE = st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"]), max_size=60)
 CODE = st.sampled_from(

@@ -6,8 +6,8 @@ import html
 import re
 
 from port.lessons import SourceText, find_lesson, source_of
-from port.lessons.visible import visible
 from port.report.site import reading_of_files, reading_of_lesson
+from port.visible import visible
 
 TORCH = "import torch\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return torch.relu(x)\n"
 JAX = (
