@@ -213,6 +213,7 @@ class AnotherFirst(nnx.Module):
         return self.dropout(x + 0 * self.extra(x))
 
 
+@pytest.mark.sweep
 def test_a_draw_that_the_translation_does_not_have_is_an_error(case: Any) -> None:
     model, translated, inputs = case
     model.train()

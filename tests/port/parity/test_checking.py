@@ -424,6 +424,7 @@ def test_a_faulty_gradient_of_a_frozen_parameter_is_seen() -> None:
     assert not report and {finding.where for finding in report.findings} == {"scale → scale"}
 
 
+@pytest.mark.sweep
 def test_a_plain_parameter_is_frozen_by_stopping_its_gradient() -> None:
     report = port.check(TorchBands(), StoppingPlain(rngs=nnx.Rngs(0)), torch.randn(3, 6), weights="torch")
     assert report and report.compared["gradients"] == 2 * 5

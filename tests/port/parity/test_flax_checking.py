@@ -77,6 +77,7 @@ def test_a_fault_is_found_where_it_is(fault: str, found: set[str], layer: str) -
     assert (report.first.layer if report.first else "") == layer
 
 
+@pytest.mark.sweep
 def test_own_weights_are_compared_bit_for_bit() -> None:
     first, second = Net(rngs=nnx.Rngs(0)), Net(rngs=nnx.Rngs(0))
     assert port.check_flax(first, second, X)

@@ -99,6 +99,7 @@ def test_with_a_loss_the_batch_stays(memory_for: Any) -> None:
     assert report.status is Status.CANNOT_JUDGE and "batch of" not in " ".join(report.remarks)
 
 
+@pytest.mark.sweep
 def test_what_fits_stays_whole(memory_for: Any) -> None:
     memory_for(50)
     assert not any("batch of" in remark for remark in checked().remarks)

@@ -27,6 +27,7 @@ def site(readings, tmp_path_factory):
     return folder
 
 
+@pytest.mark.sweep
 def test_every_page_is_there(site, readings):
     assert {path.name for path in (site / "lessons").iterdir()} == {f"{lesson.name}.html" for lesson in lessons()}
     assert {path.name for path in site.iterdir() if path.is_file()} == {
@@ -38,6 +39,7 @@ def test_every_page_is_there(site, readings):
     assert [path.name for path in site.parent.iterdir()] == ["site"]  # nothing is left beside it
 
 
+@pytest.mark.sweep
 def test_every_link_leads_somewhere(site):
     text = {path: path.read_text("utf-8") for path in site.rglob("*.html")}
     anchors = {path.resolve(): set(re.findall(r'\bid="([^"]*)"', page)) for path, page in text.items()}
@@ -54,6 +56,7 @@ def test_every_link_leads_somewhere(site):
     assert checked > 5000
 
 
+@pytest.mark.sweep
 def test_the_differences_page_says_every_note(site):
     page = html.unescape(re.sub(r"<[^<>]*>", "", (site / "differences.html").read_text("utf-8")))
     for note in NOTES:
@@ -61,6 +64,7 @@ def test_the_differences_page_says_every_note(site):
             assert said.replace("`", "") in page.replace("`", ""), note.id
 
 
+@pytest.mark.sweep
 def test_the_search_index_leads_to_every_line(site, readings):
     index = (site / "search_index.js").read_text("utf-8")
     rows = json.loads(index.removeprefix("const SEARCH_INDEX = ").removesuffix(";\n"))
@@ -78,6 +82,7 @@ def test_the_search_index_leads_to_every_line(site, readings):
     assert any("fully_shard" in title and link.startswith("guides/") for _, title, _, link in rows)
 
 
+@pytest.mark.sweep
 def test_nothing_is_asked_of_the_network(site):
     for path in site.rglob("*"):
         if path.is_file():
