@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from port.extras import EXTRAS
 
@@ -11,6 +15,33 @@ WITH_THE_CORE = {"markdown_it", "orbax", "psutil", "pygments"}
 OF_EXTRAS = {package for packages in EXTRAS.values() for package in packages}
 ABSENT = OF_EXTRAS - WITH_THE_CORE
 """What an installation of the core alone does not have."""
+
+
+def missing_without(extras: Collection[str]) -> set[str]:
+    """The installed packages that an environment with these extras alone would lack, those that others bring too."""
+    wanted, everything = (_with_dependencies([f"port[{','.join(each)}]"]) for each in (extras, EXTRAS))
+    distributions = {
+        package: {canonicalize_name(name) for name in names} for package, names in packages_distributions().items()
+    }
+    return {package for package, names in distributions.items() if names & everything and not names & wanted}
+
+
+def _with_dependencies(requirements: list[str]) -> set[str]:
+    """The distributions that pip installs for these requirements, by canonical name."""
+    found, queue = set(), [Requirement(each) for each in requirements]
+    while queue:
+        each = queue.pop()
+        name, extras = canonicalize_name(each.name), frozenset(each.extras)
+        if (name, extras) in found:
+            continue
+        found.add((name, extras))
+        try:
+            of_this = [Requirement(line) for line in requires(name) or ()]
+        except PackageNotFoundError:  # for another system
+            continue
+        chosen = [{"extra": extra} for extra in extras | {""}]
+        queue += [each for each in of_this if each.marker is None or any(map(each.marker.evaluate, chosen))]
+    return {name for name, _ in found}
 
 
 def without(packages: Collection[str]) -> str:

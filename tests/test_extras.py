@@ -22,7 +22,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import port
-from absent import ABSENT, OF_EXTRAS, WITH_THE_CORE, without
+from absent import ABSENT, OF_EXTRAS, WITH_THE_CORE, missing_without, without
 from port.cli import COMMANDS
 from port.extras import EXTRAS
 
@@ -71,7 +71,7 @@ for _ in range(3):
     optimizer.step()
 """
 DRIVER = """
-import contextlib, json, tempfile
+import contextlib, json, sys, tempfile
 from pathlib import Path
 
 def files():
@@ -184,10 +184,12 @@ def installed(combination: str) -> set[str]:
     """The packages of extras that there are in an environment."""
     if REAL:
         return {package for package in OF_EXTRAS if find_spec(package) is not None}
-    if combination == "all":
-        return OF_EXTRAS
-    # Of what the core has all the same these two are not held back: rich imports them.
-    return set(EXTRAS.get(combination, ())) | {"markdown_it", "pygments"}
+    return OF_EXTRAS - missing_without(chosen(combination))
+
+
+def chosen(combination: str) -> list[str]:
+    """The extras of a combination."""
+    return list(EXTRAS) if combination == "all" else [combination] if combination in EXTRAS else []
 
 
 class Results(NamedTuple):
@@ -214,7 +216,7 @@ def run(cases: dict[str, Case], combination: str, folder: Path) -> Results:
     told = [case.what if isinstance(case.what, list) else f"import port; {case.what}" for case in cases.values()]
     (folder / "cases.json").write_text(json.dumps(told))
     present = installed(combination)
-    program = without(OF_EXTRAS - present) + DRIVER
+    program = ("" if REAL else without(missing_without(chosen(combination)))) + DRIVER
     done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads((folder / "results.json").read_text())

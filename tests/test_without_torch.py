@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from absent import ABSENT, without
+from absent import missing_without, without
 
-BLOCK = without(ABSENT)
+BLOCK = without(missing_without(()))
 NET = """
 import jax
 import port.nn

@@ -6,7 +6,6 @@ The site is in `port.report.site`, which needs more packages.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from port.extras import naming_extras
 from port.report.conversion import print_conversion
 from port.report.notes import print_notes, print_outdated
 from port.report.plot import plot_losses
@@ -34,6 +33,5 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _PAGE_FUNCTIONS:
-        with naming_extras("the page of a run"):
-            return getattr(import_module("port.report.page"), name)
+        return getattr(import_module("port.report.page"), name)
     raise AttributeError(f"module 'port.report' has no attribute {name!r}")
