@@ -172,7 +172,7 @@ def _class_of(config: Any, said: Mapping[str, Any], folder: Path, trust_remote_c
     import transformers
 
     names = said.get("architectures") or []
-    found = getattr(transformers, names[0], None) if names else None
+    found = _named(names[0]) if names else None
     if found is not None:
         return found
     if trust_remote_code and names and (auto := _auto_of(said, names[0])) is not None:
@@ -189,7 +189,7 @@ def _auto_of(said: Mapping[str, Any], name: str) -> str | None:
 def _of_class(name: str, fields: Mapping[str, Any]) -> HubModel:
     import transformers
 
-    found = getattr(transformers, name, None)
+    found = _named(name)
     if found is None:
         raise UnknownChoice("class in transformers", name, [one for one in dir(transformers) if one[:1].isupper()])
     if hasattr(found, "_model_mapping"):
@@ -208,6 +208,23 @@ def _of_class(name: str, fields: Mapping[str, Any]) -> HubModel:
             f"transformers.{name} is no class of a model; name one, as BertModel or AutoModelForCausalLM, or a folder"
         )
     return HubModel(found, _with(config_class(), fields, config_class.__name__))
+
+
+def _named(name: str) -> Any:
+    """What transformers has by a name; None where it has nothing.
+
+    Raises:
+        UsageError: it needs a package that is not installed; transformers then has a placeholder in its place, which
+            raises `ImportError` when it is used.
+    """
+    import transformers
+
+    try:
+        found = getattr(transformers, name, None)
+        getattr(found, "config_class", None)
+    except ImportError as error:
+        raise UsageError(f"transformers.{name} cannot be used here: {' '.join(str(error).split())}") from error
+    return found
 
 
 def _mapped(auto: Any, config: Any, where: str) -> Any:

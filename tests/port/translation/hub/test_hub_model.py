@@ -122,6 +122,20 @@ def test_what_is_wrong_is_said(name: str, tmp_path: Path, monkeypatch: pytest.Mo
         hub_model(target, fields)
 
 
+def test_a_class_that_needs_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    import transformers
+    from transformers.utils import DummyObject
+
+    placeholder = DummyObject("SpeechModel", (), {"_backends": ["no_such_package"]})
+    monkeypatch.setattr(
+        "transformers.utils.import_utils.BACKENDS_MAPPING",
+        {"no_such_package": (lambda: False, "{0} requires\nthe package no_such_package.")},
+    )
+    monkeypatch.setattr(transformers, "SpeechModel", placeholder, raising=False)
+    with pytest.raises(UsageError, match="SpeechModel cannot be used here: .* requires the package no_such_package"):
+        hub_model("transformers:SpeechModel", {})
+
+
 FOLDERS = {
     "no JSON": ("{", "is no JSON"),
     "a list": ("[1]", "holds list"),
