@@ -132,7 +132,7 @@ def test_a_class_that_needs_a_package_that_is_not_installed(monkeypatch: pytest.
         {"no_such_package": (lambda: False, "{0} requires\nthe package no_such_package.")},
     )
     monkeypatch.setattr(transformers, "SpeechModel", placeholder, raising=False)
-    with pytest.raises(UsageError, match="SpeechModel cannot be used here: .* requires the package no_such_package"):
+    with pytest.raises(UsageError, match=r"SpeechModel cannot be used here: .* requires the package no_such_package"):
         hub_model("transformers:SpeechModel", {})
 
 
