@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
+from itertools import product, repeat
 from typing import IO
 
 import numpy as np
@@ -63,6 +64,14 @@ def write_array(file: IO[bytes], array: np.ndarray) -> None:
 def in_c_order(array: np.ndarray, memory: Memory) -> np.ndarray:
     """Return the array itself if it is in C order, else a copy that is."""
     return array if array.flags.c_contiguous else _copy(array, memory.empty(array.shape, array.dtype))
+
+
+def all_in_c_order(arrays: Sequence[np.ndarray], memory: Memory) -> list[np.ndarray]:
+    """As `in_c_order`, several arrays at a time: numpy copies without holding the interpreter's lock."""
+    if all(array.flags.c_contiguous for array in arrays):
+        return list(arrays)
+    with ThreadPoolExecutor(min(len(arrays), os.cpu_count() or 1)) as threads:
+        return list(threads.map(in_c_order, arrays, repeat(memory)))
 
 
 def _bytes(array: np.ndarray) -> memoryview:

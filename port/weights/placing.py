@@ -26,7 +26,7 @@ from port.moves.boxes import cut, hull, inside, size_of
 from port.weights.agreement import agree
 from port.weights.box_files import aligned
 from port.weights.carrying import floating
-from port.weights.contiguous import in_c_order
+from port.weights.contiguous import all_in_c_order
 from port.weights.entry_boxes import EntryBoxes
 from port.weights.flax import refuse_empty
 from port.weights.memory import Memory
@@ -186,7 +186,8 @@ class _Plan:
         made: dict[Box, np.ndarray] = {}
         for around, inner in _readings(list(dict.fromkeys(devices.values()))).items():
             array = boxes.target(place, around).astype(self.dtypes[target], copy=False)
-            made |= {box: in_c_order(cut(array, inside(box, around)), _ALIGNED) for box in inner}
+            parts = all_in_c_order([cut(array, inside(box, around)) for box in inner], _ALIGNED)
+            made |= dict(zip(inner, parts, strict=True))
         placed = [jax.device_put(made[box], device) for device, box in devices.items()]
         self.done.nbytes_placed += sum(made[box].nbytes for box in devices.values())
         # Arrays in transfer use host memory. A process without a device of the mesh only has the dtype.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from port.weights import contiguous
-from port.weights.contiguous import in_c_order, pieces
+from port.weights.contiguous import all_in_c_order, in_c_order, pieces
 from port.weights.memory import Memory
 from port.weights.tensors import dtypes
 
@@ -48,6 +48,15 @@ def test_tiles_of_odd_sizes_hold_every_bit(name: str, monkeypatch: pytest.Monkey
             permuted = array.transpose(order)
             for part in (permuted, permuted[::-1, ..., 1::2] if permuted.ndim > 1 else permuted[::-2]):
                 assert in_c_order(part, Memory()).tobytes() == part.tobytes() == joined(part), (shape, order)
+
+
+def test_several_are_each_in_c_order() -> None:
+    arrays = [some("bfloat16", shape).transpose(*reversed(range(len(shape)))) for shape in ODD[1:]]
+    for copy, array in zip(all_in_c_order(arrays, Memory()), arrays, strict=True):
+        assert copy.flags.c_contiguous and copy.tobytes() == array.tobytes()
+    in_order = [some("float32", shape) for shape in ODD]
+    assert all(one is other for one, other in zip(all_in_c_order(in_order, Memory()), in_order, strict=True))
+    assert all_in_c_order([], Memory()) == []
 
 
 def test_a_tile_that_is_left_out_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
