@@ -81,6 +81,7 @@ def test_load_and_save(folder: Path) -> None:
         np.testing.assert_array_equal(back[key], array)
 
 
+@pytest.mark.sweep
 def test_an_adapter_and_weights_of_eight_bits(folder: Path) -> None:
     random = np.random.default_rng(1)
     adapter = folder / "lora"

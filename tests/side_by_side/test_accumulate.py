@@ -158,6 +158,7 @@ def test_the_wrong_version_mixes_sum_and_mean_where_tensors_are_modified():
     assert abs(ours.wrong(ours.build(), ours.draw_batch(), K)[0] - right[0] / 4) < 1e-12
 
 
+@pytest.mark.sweep
 def test_faults_are_caught(monkeypatch):
     right, twin = whole_gradient()[1], theirs.build()
     theirs.scan(twin, theirs.draw_batch(), K)

@@ -209,6 +209,7 @@ def test_options_that_do_not_go_together(case: str) -> None:
         Config(**both | options)  # type: ignore[arg-type]
 
 
+@pytest.mark.sweep
 def test_models_that_do_not_go_with_the_data(project: Path) -> None:
     from side_by_side.jax.own import build_own as build_jax
     from side_by_side.pytorch.own import build_own as build_torch

@@ -78,6 +78,7 @@ def refused(arguments: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixt
     return said
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments, said = REFUSED[name]

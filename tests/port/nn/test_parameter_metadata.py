@@ -55,6 +55,7 @@ def test_an_unknown_path_is_refused_with_the_nearest(make: type[nnx.Module]) -> 
         make(6, 2, 8, metadata={"linear1.weight": MLP}, rngs=nnx.Rngs(0))
 
 
+@pytest.mark.sweep
 def test_each_attention_is_called_by_its_wrapper() -> None:
     called = []
 

@@ -128,6 +128,7 @@ def test_a_small_batch_is_remarked_on() -> None:
 # %% What it takes
 
 
+@pytest.mark.sweep
 def test_positional_and_keyword_arguments_and_masks() -> None:
     theirs, ours = pair()
     mask = random(20, WIDTH) > 0

@@ -51,6 +51,7 @@ def test_another_model_is_constructed_and_proved(translation: Any) -> None:
     np.testing.assert_allclose(made(*translation.to_flax(x)), theirs, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.sweep
 def test_a_fault_in_what_makes_an_argument_is_caught(translation: Any) -> None:
     """A layer of the trunk with the second one's width is right only at the translated size."""
     made = translation.elsewhere.at(large, large())

@@ -68,6 +68,7 @@ def test_what_does_not_fit_at_all_is_not_run(monkeypatch: pytest.MonkeyPatch) ->
     assert "use a smaller batch" in str(report)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "error", [MemoryError(), RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 12 bytes"), KeyboardInterrupt()]
 )
@@ -113,6 +114,7 @@ def test_where_torch_has_no_gradient_it_is_said_and_the_rest_is_judged() -> None
     assert port.check(ChangedForBackward(), FlaxChanged(1.5), x, weights="torch").status is Status.DIFFER
 
 
+@pytest.mark.sweep
 def test_what_would_take_too_long_is_compared_without_gradients_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     def seconds(cost: Cost, *, steps: int, gradients: bool, parts: int = 1) -> float:
         return 1000.0 if gradients else 100.0

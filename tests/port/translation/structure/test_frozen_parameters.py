@@ -104,6 +104,7 @@ def test_what_torch_does_not_train_is_frozen(make: Callable[[], nn.Module]) -> N
     assert any(str(row) == f"frozen parameters: {len(made.frozen)}, the same on both sides" for row in made.proof.rows)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("make", CASES)
 @pytest.mark.thin(2)
 def test_an_optimizer_moves_the_same_parameters(make: Callable[[], nn.Module]) -> None:
