@@ -3,11 +3,14 @@
 What follows a fence's language says what a block is:
 
     ```python                       runs, in the guide's one namespace
-    ```python title="net.py"        is written as a file; with ``append`` behind it, at that file's end
+    ```python title="net.py"        is written as a file; with ``append`` after it, at that file's end
     ```sh                           each `port …` line runs by `port.cli`, each `python …` line in a process
     ```sh exit=1                    so it does, and ends with that exit code
     ```sh elsewhere                 needs what is not here (machines, downloads): its `port` lines are parsed
     ```text                         what the block before it prints; … stands for anything
+    ```text similar                 the same, but for numbers, and lines that depend on the machine's speed
+
+`python -m guide_blocks FILE.ipynb FOLDER` runs a notebook's cells in a folder and stores what they print.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
+import json
 import os
 import re
 import shlex
@@ -31,8 +35,12 @@ from markdown_it import MarkdownIt
 
 from port.cli import main
 from port.judging import limits
+from port.report.site.notebooks import fenced
 
 WIDTH = "100"  # columns of what is printed
+NUMBER = re.compile(r"(?<![\w.])-?\d[\d.]*(e[-+]?\d+)?(?!\w)")
+OF_ITS_SPEED = re.compile(r"steps/s|  started$|the same at|compared at| at \w+ = ")
+"""Lines on the progress of a run, and on how much was compared before a time limit."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +49,8 @@ class Block:
 
     Attributes:
         language: the fence's first word.
-        told: the words behind it.
-        content: what stands in the fence.
+        told: the words after it.
+        content: the text within the fence.
         line: its line in the text.
     """
 
@@ -67,6 +75,11 @@ class Block:
     def is_elsewhere(self) -> bool:
         """Whether it cannot be run here."""
         return "elsewhere" in self.told.split()
+
+    @property
+    def is_similar(self) -> bool:
+        """Whether what is printed may have other numbers."""
+        return "similar" in self.told.split()
 
     def commands(self) -> list[list[str]]:
         """The words of each command line; a backslash at a line's end goes on with it."""
@@ -122,23 +135,47 @@ def run(text: str, folder: Path) -> None:
         AssertionError: a command ends otherwise than it should, or prints something else.
         Exception: what a Python block raises.
     """
+    _enter(folder)
+    names: dict[str, Any] = {"__name__": "guide"}
+    printed = ""
+    for block in blocks(text):
+        if block.language == "text" and not block.is_elsewhere:
+            compare_similar(block, printed) if block.is_similar else compare(block, printed)
+        else:
+            printed = _run(block, folder, names) or printed
+
+
+def refresh(notebook: Path, folder: Path) -> None:
+    """Run a notebook's cells, in order, in a folder, and store what they print in the notebook."""
+    told = json.loads(notebook.read_text("utf-8"))
+    _enter(folder)
+    names: dict[str, Any] = {"__name__": "notebook"}
+    for cell in told["cells"]:
+        if cell["cell_type"] == "code":
+            (block,) = blocks(fenced("".join(cell["source"])))
+            lines = _run(block, folder, names, errors=io.StringIO()).splitlines()
+            text = [f"{line.rstrip()}\n" for line in lines]
+            cell["outputs"] = [{"name": "stdout", "output_type": "stream", "text": text}] if text else []
+    notebook.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _enter(folder: Path) -> None:
     os.chdir(folder)
     sys.path.insert(0, str(folder))
     os.environ["COLUMNS"] = WIDTH
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
-    names: dict[str, Any] = {"__name__": "guide"}
-    printed = ""
-    for block in blocks(text):
-        if block.file is not None:
-            _write(block, folder / block.file)
-        elif block.is_elsewhere:
-            continue
-        elif block.language == "python":
-            printed = _python(block, names)
-        elif block.language == "sh":
-            printed = _commands(block, folder)
-        elif block.language == "text":
-            compare(block, printed)
+
+
+def _run(block: Block, folder: Path, names: dict[str, Any], errors: io.StringIO | None = None) -> str:
+    """Run a block, or write its file; return what it prints, with the commands' errors if they have no other place."""
+    if block.file is not None:
+        _write(block, folder / block.file)
+        return f"Writing {block.file}\n"  # as a notebook says it
+    if block.language == "python" and not block.is_elsewhere:
+        return _python(block, names)
+    if block.language == "sh" and not block.is_elsewhere:
+        return _commands(block, folder, errors)
+    return ""
 
 
 def compare(block: Block, printed: str) -> None:
@@ -147,6 +184,15 @@ def compare(block: Block, printed: str) -> None:
     assert re.search(pattern.replace(r"\ ", " "), _words(printed)), (
         f"line {block.line} expects\n{block.content}\nand what was printed is\n{printed[-4000:]}"
     )
+
+
+def compare_similar(block: Block, printed: str) -> None:
+    """See that each line of a ``text similar`` block was printed, with whatever numbers."""
+    there = _words(NUMBER.sub("#", printed))
+    for line in block.content.splitlines():
+        assert OF_ITS_SPEED.search(line) or _words(NUMBER.sub("#", line)) in there, (
+            f"line {block.line} has\n{line}\nand what was printed is\n{printed[-4000:]}"
+        )
 
 
 def _write(block: Block, path: Path) -> None:
@@ -167,13 +213,14 @@ def _python(block: Block, names: dict[str, Any]) -> str:
     return said.getvalue()
 
 
-def _commands(block: Block, folder: Path) -> str:
+def _commands(block: Block, folder: Path, errors: io.StringIO | None) -> str:
     said = io.StringIO()
+    errors = said if errors is None else errors
     code = 0
     for words in block.commands():
         assert code == 0, f"line {block.line}: exit code {code} before {words}:\n{said.getvalue()[-4000:]}"
         if words[0] == "port":
-            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(errors):
                 try:
                     code = main(words[1:])
                 except SystemExit as ended:
@@ -183,12 +230,17 @@ def _commands(block: Block, folder: Path) -> str:
             done = subprocess.run(
                 [sys.executable, *words[1:]], cwd=folder, capture_output=True, text=True, check=False, timeout=500
             )
-            said.write(done.stdout + done.stderr)
+            said.write(done.stdout)
+            errors.write(done.stderr)
             code = done.returncode
     assert code == block.exit_code, f"line {block.line}: exit code {code}:\n{said.getvalue()[-4000:]}"
     return said.getvalue()
 
 
 if __name__ == "__main__":
-    limits.SIZES_LIMIT = 3.0  # seconds of comparing at other sizes; what commands import takes it as its default
-    run(Path(sys.argv[1]).read_text("utf-8"), Path(sys.argv[2]))
+    file, folder = map(Path, sys.argv[1:])
+    if file.suffix == ".ipynb":
+        refresh(file.resolve(), folder)
+    else:
+        limits.SIZES_LIMIT = 3.0  # seconds of comparing at other sizes; what commands import takes it as its default
+        run(file.read_text("utf-8"), folder)

@@ -58,7 +58,7 @@ class Arguments:
     """an example input, as in 1,3,224,224 or 1,16:int64; repeat per input. Integers are drawn from 0 and 1"""
     inputs: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
     """instead, a function that returns them: a tensor, a tuple, a dict of arguments by name, or (tuple, dict); a list
-    of tuples and dicts is several example calls, and what only some do is written behind a condition on the
+    of tuples and dicts is several example calls, and what only some do is written under a condition on the
     arguments"""
     out: Annotated[Path | None, arg(aliases=["-o"], metavar="FOLDER")] = None
     """the output, a new folder; ported/ by default"""

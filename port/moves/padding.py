@@ -99,7 +99,7 @@ class Unpad(SingleMove):
 
     def _box(self, shape: Shape, box: Box) -> tuple[Box, Make]:
         wanted = box[self.axis]
-        # The box with the last element checks the padding behind it: all boxes together check all of it, once.
+        # The box with the last element checks the padding after it: all boxes together check all of it, once.
         stop = self.padded if wanted.stop == self.size else wanted.stop
         return along(box, self.axis, range(wanted.start, stop)), lambda array: self._kept(array, len(wanted))
 

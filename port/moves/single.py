@@ -115,7 +115,7 @@ class Fold(SingleMove):
     """Reorder the parts of an axis that was made by a flatten.
 
     The axis is unflattened to ``shape``, its parts are reordered as in `Permute`, and it is flattened again. A linear
-    layer behind a flatten of (C, H, W) features becomes one behind a flatten of (H, W, C) features by
+    layer after a flatten of (C, H, W) features becomes one after a flatten of (H, W, C) features by
     ``Fold(axis, (C, H, W), (1, 2, 0))``, where ``axis`` is the axis of its inputs.
     """
 

@@ -45,7 +45,7 @@ def refuse_incomplete(optimizer: torch.optim.Optimizer, names: Names) -> None:
                 raise WeightsMismatch(
                     f"{name}: the optimizer's state of it lacks {', '.join(missing)}, without which {pair.torch} with "
                     f"these options cannot continue; it has {', '.join(sorted(held[name]))}: pass the whole state of "
-                    "this optimizer, or an optimizer without any, which starts anew"
+                    "this optimizer, or an optimizer without any, which starts from the beginning"
                 )
 
 

@@ -39,7 +39,9 @@ def cut_back(path: Path, step: int) -> KeptRecord:
     if isinstance(step, bool) or int(step) != step or step < 0:
         raise UsageError(f"a record resumes at a step, a whole number from 0; got {step!r}")
     if not path.is_file():
-        raise UsageError(f"there is no record at {path} to resume: pass the path of the existing one, or start anew")
+        raise UsageError(
+            f"there is no record at {path} to resume: pass the path of the existing one, or start a new run"
+        )
     kept: list[bytes] = []
     last, seconds = {"step": -1, "evaluation": -1}, 0.0
     for number, line, values in _lines(path):
@@ -63,7 +65,7 @@ def cut_back(path: Path, step: int) -> KeptRecord:
     if last["step"] != step - 1:
         there = f"ends with step {last['step']}" if last["step"] >= 0 else "has no steps"
         why = f"{there}, but is to resume at step {step}: the checkpoint is of another run, or ahead of its record"
-        raise BrokenRecord(path, None, f"{why}; use an older checkpoint, or start anew")
+        raise BrokenRecord(path, None, f"{why}; use an older checkpoint, or start a new run")
     _replace(path, b"".join(kept))
     return KeptRecord(is_empty=not kept, last=last, seconds=seconds)
 

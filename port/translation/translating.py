@@ -70,7 +70,7 @@ def translate(
         name: the name of the file that will hold the source; by default the class's, in lower case.
         static: whether to fix all input lengths at the example's. By default every length stays free that can vary,
             which is found by running the original. Fixed lengths are checked on entry.
-        construct: constructs the module anew, as its user does (``lambda: Net(width=64)``). It is called twice and
+        construct: constructs the module again, as its user does (``lambda: Net(width=64)``). It is called twice and
             observed, and a new written module is initialised as it initialises. Without it, a class whose constructor
             takes no arguments is constructed; otherwise layers are initialised as torch's own, and a parameter or
             buffer of a user-defined class raises `NoInitialValue` in a new module until `load` fills it. The module's

@@ -142,7 +142,7 @@ def programs() -> dict[str, list[str]]:
     }
 
 
-# %% When it is traced anew
+# %% When it is traced again
 
 
 def traces() -> dict[str, Any]:
@@ -281,7 +281,7 @@ class Centred(nnx.Module):
 
 
 def stateful() -> dict[str, Any]:
-    """Three updates, of functions: the model is split, and merged anew from parameters and statistics."""
+    """Three updates, of functions: the model is split, and merged again from parameters and statistics."""
     model, x = Centred(), draw(4, 3, seed=1)
     graphdef, params, stats = nnx.split(model, nnx.Param, nnx.BatchStat)  # type: ignore[misc]
 
@@ -337,7 +337,7 @@ def main() -> None:
     show("Broadcasting", broadcasting())
     show("Derivatives of any order", derivatives(0.7))
     show("What is traced, and what becomes of it", programs())
-    show("When it is traced anew", traces())
+    show("When it is traced again", traces())
     show("vmap, and the gradient of each sample", per_sample())
     show("Random numbers", random_numbers())
     show("Trees of arrays, and state dicts", trees())

@@ -71,7 +71,7 @@ def restore_checkpoint(path: Path, like: Any, *, together: bool = False) -> tupl
     """
     step = latest_step(path, together=together)
     if step is None:
-        raise UsageError(f"there is no checkpoint at {path}: pass the path of the existing run, or start anew")
+        raise UsageError(f"there is no checkpoint at {path}: pass the path of the existing run, or start a new run")
     try:
         with opened(path, together=together) as manager:
             metadata = manager.item_metadata(step)

@@ -9,7 +9,7 @@ Under pmap every replica holds all parameters, gradients and moments. Here it ho
 | | replicated | sharded |
 |---|---|---|
 | before a layer computes | nothing | all-gather of its parameters, where the compiler wants it |
-| behind its backward pass | all-reduce of its gradients | reduce-scatter; on a CPU, an all-reduce that is cut |
+| after its backward pass | all-reduce of its gradients | reduce-scatter; on a CPU, an all-reduce that is cut |
 | the update | of everything, the same on every replica | of its part alone |
 | the norm to clip by | of what the replica has | of all parts: under jit an array is whole |
 | sent, for P parameters | about 2 P: an all-reduce scatters and gathers | as much, gathered once for both passes |
@@ -127,7 +127,7 @@ def accumulate(params: Any, graphdef: Any, x: jax.Array, y: jax.Array, shardings
     """The mean loss of all samples, and its gradient, microbatch by microbatch: x (microbatches, n, features).
 
     What the scan carries is each device's part. Without the constraint inside, the compiler may sum gradients of all
-    parameters on each device, and scatter behind the last microbatch.
+    parameters on each device, and scatter after the last microbatch.
     """
 
     def add(total: Any, microbatch: Any) -> tuple[Any, None]:

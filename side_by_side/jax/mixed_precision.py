@@ -272,7 +272,7 @@ def train_float16(steps: int, scale: float) -> list[tuple[float, bool, float]]:
 def main(steps: int = 200) -> None:
     """Show all of it, with so many updates in each precision."""
     for name, (largest, smallest, step) in formats().items():
-        print(f"{name:9} up to {largest:.4g}, all digits down to {smallest:.3g}, behind 1 comes 1 + {step:.3g}")
+        print(f"{name:9} up to {largest:.4g}, all digits down to {smallest:.3g}, after 1 comes 1 + {step:.3g}")
     for dtype in (FLOAT32, BFLOAT16):
         print(f"1 and 1000 times 0.003, in {jnp.finfo(dtype).dtype}: {lost_updates(dtype, 0.003, 1000):.6g}")
     for how, total in sums().items():

@@ -144,7 +144,7 @@ def programs() -> dict[str, list[str]]:
     }
 
 
-# %% When it is traced anew
+# %% When it is traced again
 
 
 def traces() -> dict[str, Any]:
@@ -168,7 +168,7 @@ def traces() -> dict[str, Any]:
         "three floats": count(lambda x, factor: factor * x, [x, 1.0], [x, 2.0], [x, 3.0]),
         "an int and a float": count(lambda x, factor: factor * x, [x, 1], [x, 1.0]),
         "three lengths": count(lambda x, copies: torch.stack([x] * copies), [x, 1], [x, 2], [x, 3]),
-        "2 outside, now 3": run().item(),  # looked at in each call: it is traced anew
+        "2 outside, now 3": run().item(),  # looked at in each call: it is traced again
     }
 
 
@@ -337,7 +337,7 @@ def main() -> None:
     show("Broadcasting", broadcasting())
     show("Derivatives of any order", derivatives(0.7))
     show("What is traced, and what becomes of it", programs())
-    show("When it is traced anew", traces())
+    show("When it is traced again", traces())
     show("vmap, and the gradient of each sample", per_sample())
     show("Random numbers", random_numbers())
     show("Trees of arrays, and state dicts", trees())

@@ -80,7 +80,7 @@ def restore_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, sched
         WeightsMismatch: the checkpoint is of another model, optimizer or schedule; names what differs.
     """
     if not path.exists():
-        raise UsageError(f"there is no checkpoint at {path}: pass the path of the existing run, or start anew")
+        raise UsageError(f"there is no checkpoint at {path}: pass the path of the existing run, or start a new run")
     checkpoint = opened(path)
     check_fit(path, checkpoint["contents"], contents_of(model, optimizer, schedule))
     model.load_state_dict(checkpoint["model"])

@@ -10,7 +10,7 @@ Under DDP every replica holds all parameters, gradients and moments. Here it hol
 | | DDP | fully_shard |
 |---|---|---|
 | before a layer computes | nothing | all-gather of its parameters, forward and again backward |
-| behind its backward pass | all-reduce of its gradients | reduce-scatter: each replica has the mean of its part |
+| after its backward pass | all-reduce of its gradients | reduce-scatter: each replica has the mean of its part |
 | the update | of everything, the same on every replica | of its part alone |
 | the norm to clip by | of what the replica has | of all parts: their squares are summed up |
 | sent, for P parameters | about 2 P: an all-reduce scatters and gathers | about 3 P: scattered once, gathered twice |
@@ -123,7 +123,7 @@ def train(
 def accumulate(model: Net, x: Tensor, y: Tensor, microbatches: int) -> Tensor:
     """The mean loss of this replica's samples, and its gradient, microbatch by microbatch.
 
-    Gradients are scattered behind each. ``model.set_requires_gradient_sync(False)``, DDP's no_sync, scatters behind the
+    Gradients are scattered after each. ``model.set_requires_gradient_sync(False)``, DDP's no_sync, scatters after the
     last one alone: less is sent, and until then each replica holds the gradients of all parameters.
     """
     losses = []

@@ -117,7 +117,7 @@ def train(model: DistributedDataParallel, points: Points, steps: int) -> np.ndar
     """The loss over all ranks before each of some updates, (steps,). The model is changed in place."""
     optimizer = SGD(model.parameters(), lr=LEARNING_RATE)
     losses = torch.stack([update(model, optimizer, points) for _ in range(steps)])
-    # DDP takes the mean of the gradients only. The losses of all steps go together, behind the loop.
+    # DDP takes the mean of the gradients only. The losses of all steps go together, after the loop.
     dist.all_reduce(losses)
     return (losses / dist.get_world_size()).numpy(force=True)
 

@@ -44,7 +44,7 @@ def draw_layouts(config: Config) -> tuple[Any, ...] | None:
     try:
         return layouts_of(weights)
     except BrokenWeights:
-        return None  # weights of somebody else's
+        return None  # weights for another model
 
 
 def build_own(config: Config) -> nn.Module:

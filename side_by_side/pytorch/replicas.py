@@ -61,7 +61,7 @@ class Replicas(Rank):
         """The model whose backward() averages the gradients of all ranks; rank 0's buffers go to all (D5)."""
         if self.config.replicas == 1:
             return model
-        # DDP lays out its buckets anew behind the first backward(), and with them the order in which more than two
+        # DDP lays out its buckets again after the first backward(), and with them the order in which more than two
         # ranks are summed: a run that was resumed would differ in last bits. Where it looks for unused parameters, it
         # does not.
         is_resumed_to_the_bit = self.config.checkpoint_every is not None

@@ -52,7 +52,7 @@ def save_checkpoint(path: Path, step: int, model: nn.Module, optimizer: Optimize
     """
     for module in model.modules():
         if isinstance(module, FSDPModule):
-            module.reshard()  # an evaluation, behind which no backward pass comes, leaves it gathered (D30)
+            module.reshard()  # an evaluation, after which no backward pass comes, leaves it gathered (D30)
     beside = path / ".saving"  # one name: what a kill leaves here, the next save takes away
     if dist.get_rank() == 0:
         shutil.rmtree(beside, ignore_errors=True)
@@ -60,7 +60,7 @@ def save_checkpoint(path: Path, step: int, model: nn.Module, optimizer: Optimize
     dist.barrier()
     for buffer in model.buffers():  # of copies, one rank's is written, and not always the first one's (D26)
         dist.broadcast(buffer, 0)
-    dcp.save(_sharded(model, optimizer), checkpoint_id=beside)  # behind it, every rank's file is on the disk
+    dcp.save(_sharded(model, optimizer), checkpoint_id=beside)  # after it, every rank's file is on the disk
     if dist.get_rank() == 0:
         rest = {
             "step": step,
@@ -96,7 +96,7 @@ def restore_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, sched
     """
     step = latest_step(path)
     if step is None:
-        raise UsageError(f"there is no checkpoint at {path}: pass the path of the existing run, or start anew")
+        raise UsageError(f"there is no checkpoint at {path}: pass the path of the existing run, or start a new run")
     folder = path / str(step)
     rest = opened(folder / REST)
     check_fit(path, rest["contents"], contents_of(model, optimizer, schedule))

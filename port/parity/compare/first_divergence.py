@@ -55,8 +55,8 @@ def part_backward(rows: Sequence[LayerRow], mode: str, limits: Limits) -> Partin
             return _parting("backward", mode, row, True, why)
         if _over(row.arriving, limit):
             following = [other.layer for other in backwards[: backwards.index(row)]]
-            behind = f"between it and {following[-1]}" if following else "behind it"
-            why = f"{_named(row)} is the first, going back, at which another gradient arrives: it changes {behind}"
+            at = f"between it and {following[-1]}" if following else "after it"
+            why = f"{_named(row)} is the first, going back, at which another gradient arrives: it changes {at}"
             return _parting("backward", mode, row, False, why)
         if _over(row.gradient, limit):
             why = f"{_named(row)} is the first, going back, whose parameters have other gradients: the layer itself"

@@ -74,7 +74,7 @@ class Judge:
         return ComparedTensor(name, apart, limit, judged.is_rounding, judged.why)
 
     def _behind_nan(self, kind: str, name: str, pair: Pair, most: float) -> ComparedTensor:
-        """Judge a gradient behind a NaN output: if torch's is NaN for that reason, the other side's cannot be judged.
+        """Judge a gradient of a NaN output: if torch's is NaN for that reason, the other side's cannot be judged.
 
         XLA turns NaN · 0 into 0 if it sees that the factor comes from a comparison, and only under jit.
         """

@@ -7,13 +7,14 @@ import re
 from typing import Any
 
 FILE = re.compile(r"%%writefile (\S+)\n")
+"""A cell that is written to a file."""
 
 
 def markdown_of(notebook: str) -> str:
     """Return a notebook's cells as Markdown, in order.
 
     ``%%writefile`` becomes a fence with a title; lines that start with ``!`` become a shell fence. A cell's output
-    follows it, marked as printed elsewhere, because numbers differ in their last digits between machines.
+    follows it, marked as similar to what is printed, because numbers differ between machines.
     """
     return "\n\n".join(part for cell in json.loads(notebook)["cells"] for part in _parts(cell)) + "\n"
 
@@ -23,10 +24,11 @@ def _parts(cell: dict[str, Any]) -> list[str]:
     if cell["cell_type"] != "code":
         return [source]
     printed = "".join("".join(output.get("text", ())) for output in cell["outputs"]).rstrip()
-    return [_fenced(source), *([f"```text elsewhere\n{printed}\n```"] if printed else [])]
+    return [fenced(source), *([f"```text similar\n{printed}\n```"] if printed else [])]
 
 
-def _fenced(source: str) -> str:
+def fenced(source: str) -> str:
+    """Return a code cell as a fence."""
     if written := FILE.match(source):
         return f'```python title="{written[1]}"\n{source[written.end() :]}\n```'
     if source.startswith("!"):

@@ -39,7 +39,7 @@ def cosine_annealing_warm_restarts(base: float, T_0: int, T_mult: int = 1, eta_m
         else:
             cycle = jnp.sum(count >= jnp.asarray(starts[1:], jnp.int32))
             passed = count - jnp.asarray(starts, jnp.int32)[cycle]
-            # Not the power of T_mult itself, which would leave int32 behind the last start.
+            # Not the power of T_mult itself, which would leave int32 after the last start.
             length = jnp.asarray([T_0 * T_mult**number for number in range(len(starts))], float)[cycle]
         return eta_min + (base - eta_min) * (1 + jnp.cos(jnp.pi * as_float(passed) / length)) / 2
 

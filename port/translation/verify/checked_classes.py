@@ -28,7 +28,7 @@ def checked_classes() -> AbstractContextManager[Any]:
 
 
 def _check(log_probs: torch.Tensor, targets: torch.Tensor, target_lengths: Any) -> None:
-    """Check the targets that are read; those behind a target's length are padding.
+    """Check the targets that are read; those after a target's length are padding.
 
     Args:
         log_probs: (time, batch, classes).

@@ -59,7 +59,7 @@ def interleaved(operation: TorchOperation) -> Iterator[Way]:
     tensors = arguments.get("tensors")
     if name == "cat" and isinstance(tensors, tuple | list) and _are_alike(tensors):
         dim = arguments.get("dim", 0)
-        why = "torch puts the parts one behind the other, Flax takes a place of each in turn"
+        why = "torch puts the parts one after the other, Flax takes a place of each in turn"
 
         def in_turn(function: Any, arguments: Arguments) -> Any:
             place = dim % arguments["tensors"][0].ndim
@@ -69,7 +69,7 @@ def interleaved(operation: TorchOperation) -> Iterator[Way]:
     if name == "stack" and isinstance(tensors, tuple | list) and _are_alike(tensors):
         dim = arguments.get("dim", 0) % (tensors[0].ndim + 1)
         if dim == tensors[0].ndim:
-            why = "torch takes a place of each part in turn, Flax puts one behind the other"
+            why = "torch takes a place of each part in turn, Flax puts one after the other"
 
             def behind(function: Any, arguments: Arguments) -> Any:
                 parts = list(arguments["tensors"])
@@ -80,7 +80,7 @@ def interleaved(operation: TorchOperation) -> Iterator[Way]:
     if name == "chunk" and isinstance(count, int) and torch.is_tensor(operation.input):
         dim = arguments.get("dim", 0) % operation.input.ndim
         if operation.input.shape[dim] % count == 0:
-            why = "torch's parts lie one behind the other, Flax's take every other place"
+            why = "torch's parts lie one after the other, Flax's take every other place"
 
             def every_other(function: Any, arguments: Arguments) -> Any:
                 x = next(iter(arguments.values()))

@@ -27,7 +27,7 @@ def test_each_kind_of_cell() -> None:
     assert (file.file, file.content) == ("a/b.py", "x = 1\ny = 2\n")
     assert commands.commands() == [["port", "--version"], ["python", "a/b.py"]]
     assert (python.language, python.content) == ("python", "print(1.5)\nprint(2)\n")
-    assert (output.language, output.is_elsewhere, output.content) == ("text", True, "1.5\n2\n")
+    assert (output.language, output.is_similar, output.content) == ("text", True, "1.5\n2\n")
 
 
 def test_a_cell_that_prints_nothing_has_nothing_below_it() -> None:
