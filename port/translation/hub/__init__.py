@@ -1,1 +1,1 @@
-"""Models of ``transformers`` by their folder or class: built from their configuration, with inputs, small and large."""
+"""Models of ``transformers``, named by a folder or a class: built from a configuration, at any size."""

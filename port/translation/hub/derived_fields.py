@@ -1,4 +1,4 @@
-"""A configuration of ``transformers`` with other fields: what its own code makes of these is made anew."""
+"""Change fields of a ``transformers`` configuration, and recompute those that its constructor derives."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 PRIVATE = ("_experts_implementation",)
-"""What a configuration holds beside its fields, and does not say in its dict."""
+"""Attributes of a configuration that ``to_dict`` leaves out."""
 
 
 def with_fields(config: Any, fields: Mapping[str, Any]) -> Any:
-    """The same configuration where some of its fields have other values.
+    """Return a copy of a configuration in which some fields have other values.
 
-    A field that its constructor makes of these is made anew, unless somebody has set it: the names of a backbone's
-    stages, of which there are as many as layers.
+    A field that the constructor derives from these is recomputed, unless it was set explicitly: a backbone has as many
+    names of stages as layers.
 
     Args:
-        config: stays as it is.
-        fields: of the configuration itself, and of none within it.
+        config: left unchanged.
+        fields: of the configuration itself, not of one nested in it.
     """
     if derived := derived_fields(config, fields):
         return anew(config, fields, without=derived)
@@ -29,30 +29,30 @@ def with_fields(config: Any, fields: Mapping[str, Any]) -> Any:
 
 
 def derived_fields(config: Any, fields: Mapping[str, Any]) -> list[str]:
-    """The other fields of a configuration that its constructor makes of some, and that have just the values it makes.
+    """Return the names of the other fields that the constructor derives from some, and that have the derived values.
 
     Args:
-        config: stays as it is.
-        fields: those that move.
+        config: left unchanged.
+        fields: the fields that change.
     """
     said = config.to_dict()
     own = {name: said[name] for name in fields if name in said}
     try:
-        before, behind = (type(config).from_dict(dict(values)).to_dict() for values in (own, fields))
-        following = [name for name in behind if name not in fields and behind[name] != before.get(name)]
+        before, after = (type(config).from_dict(dict(values)).to_dict() for values in (own, fields))
+        following = [name for name in after if name not in fields and after[name] != before.get(name)]
         made = anew(config, without=following).to_dict() if following else {}
-    except Exception:  # a configuration that is none without all of its fields says by itself what does not fit
+    except Exception:  # a configuration that needs all of its fields reports by itself what does not fit
         return []
     return [name for name in following if name in said and made.get(name) == said[name]]
 
 
 def anew(config: Any, fields: Mapping[str, Any] | None = None, without: Collection[str] = ()) -> Any:
-    """A configuration made once more from its fields: so a translation sees which number comes from which of them.
+    """Construct a configuration again from its fields: a translation then sees which number comes from which field.
 
     Args:
-        config: stays as it is.
-        fields: that have other values.
-        without: names of fields that are left to the constructor.
+        config: left unchanged.
+        fields: fields with other values.
+        without: names of fields that the constructor sets.
     """
     said = {name: value for name, value in config.to_dict().items() if name not in without}
     made = type(config).from_dict(said | dict(fields or {}))
@@ -63,7 +63,7 @@ def anew(config: Any, fields: Mapping[str, Any] | None = None, without: Collecti
 
 
 def nested(config: Any) -> list[Any]:
-    """The configurations within one: of its text, its images."""
+    """Return the configurations nested in one, such as those of its text and image models."""
     from transformers import PretrainedConfig
 
     inner = [value for value in vars(config).values() if isinstance(value, PretrainedConfig)]

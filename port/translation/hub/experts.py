@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import torch
 
 IMPLEMENTATION = "port_grouped"
-"""What the function here is called among the ways that ``transformers`` computes experts. Of its own, one loops over
-values; ``grouped_mm`` runs in no float64, and counts tokens otherwise on the meta device than on any other."""
+"""The name under which `experts_forward` is registered with ``transformers``. Of the implementations there, one loops
+over values; ``grouped_mm`` does not support float64, and counts tokens differently on the meta device."""
 GROUPED = OperatorPair.of(
     "torch.ops.transformers.grouped_mm_fallback(input, weight, offs)",
     "lax.ragged_dot(input, weight, jnp.diff(offs, prepend=0))",
@@ -21,11 +21,11 @@ GROUPED = OperatorPair.of(
 
 
 def with_grouped_experts(model_class: Any, configs: list[Any]) -> None:
-    """Let a model's experts compute so, where it has any.
+    """Make a model's experts, if it has any, compute by `experts_forward`.
 
     Args:
-        model_class: of ``transformers``.
-        configs: its configuration, and those within; they are changed.
+        model_class: a class of ``transformers``.
+        configs: its configuration and the nested ones; changed in place.
     """
     if not model_class._can_set_experts_implementation():
         return
@@ -41,13 +41,14 @@ def with_grouped_experts(model_class: Any, configs: list[Any]) -> None:
 def experts_forward(
     experts: Any, hidden_states: torch.Tensor, top_k_index: torch.Tensor, top_k_weights: torch.Tensor
 ) -> torch.Tensor:
-    """What the experts make of tokens, each of those that were chosen for it by its weight.
+    """Return the weighted sum of the outputs of each token's experts.
 
     Args:
-        experts: a layer of ``transformers`` with ``use_experts_implementation``; it says how its weights lie.
+        experts: a layer of ``transformers`` with ``use_experts_implementation``; its attributes say how its weights are
+            stored.
         hidden_states: (tokens, width).
         top_k_index: (tokens, k), the experts of each token.
-        top_k_weights: (tokens, k), theirs.
+        top_k_weights: (tokens, k), the weights of these experts.
 
     Returns:
         (tokens, width).
@@ -70,7 +71,7 @@ def experts_forward(
 
 
 def _grouped(experts: Any, name: str, rows: torch.Tensor, expert: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
-    """Rows, sorted by their expert, times the matrix of each."""
+    """Multiply rows, sorted by their expert, with the matrix of their expert."""
     import torch
 
     weight = getattr(experts, name)

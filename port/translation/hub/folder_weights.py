@@ -1,4 +1,4 @@
-"""The weights in a folder of a model's: their names, before they are read, and a mapping that takes them all."""
+"""The weights in a model's folder: their names, before they are read, and a mapping that accounts for all of them."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin", "p
 
 
 def names_in(folder: Path) -> frozenset[str]:
-    """The names of a folder's tensors; none where it has a configuration alone, or several checkpoints.
+    """Return the names of a folder's tensors; empty if it has no weights, or several checkpoints.
 
     Raises:
-        BrokenWeights: files that are not whole, or are not there.
+        BrokenWeights: a file is missing or truncated.
     """
     if not any(path.match(pattern) for path in folder.iterdir() for pattern in WEIGHTS):
         return frozenset()
     try:
         with opened(folder) as source:
             return frozenset(source)
-    except UsageError:  # which of them is meant need not be known to translate the model
+    except UsageError:  # several checkpoints; the model can be translated without choosing one
         return frozenset()
 
 
 def taking_all(made: Translation, original: torch.nn.Module, names: Collection[str]) -> Translation:
-    """A translation whose mapping leaves out what a folder holds and a model of today does not.
+    """Return a translation whose mapping leaves out the folder's tensors that the model computes by itself.
 
-    These are buffers that it computes by itself, as ``position_ids``; an older version of its class saved them, too.
+    These are buffers such as ``position_ids``, which older versions of the class saved.
 
     Args:
         made: the translation.
-        original: what it is of.
-        names: of the folder's tensors.
+        original: the translated model.
+        names: the names of the folder's tensors.
     """
     known = {name for entry in made.mapping.entries for name in entry.sources}
     computed = {name for name, _ in original.named_buffers()} - original.state_dict().keys()

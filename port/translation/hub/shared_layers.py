@@ -1,4 +1,4 @@
-"""Which numbers of layers only say how often the same layers are called: a model whose layers share their weights."""
+"""Find numbers of layers that only say how often the same layers are called, in models whose layers share weights."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ FEW = 2
 
 
 def rounds_needed(model: HubModel, path: tuple[str, ...]) -> int:
-    """How many layers show that they are a loop through the same ones; 0 where each layer is its own.
+    """Return how many rounds show that the layers are a loop over the same ones; 0 if each has its own weights.
 
     Args:
-        model: of ``transformers``.
-        path: of the field of its configuration that is the number of layers.
+        model: the model.
+        path: the path of the configuration's field that counts the layers.
     """
     config = copy.deepcopy(model.config)
     owner = config
@@ -29,7 +29,7 @@ def rounds_needed(model: HubModel, path: tuple[str, ...]) -> int:
         setattr(owner, path[-1], few)
         try:
             counts.append(_modules(model, config))
-        except Exception:  # the original's code, which may refuse any number by itself
+        except Exception:  # the original's code may refuse any number
             return 0
     return FEWEST if counts[0] == counts[1] else 0
 
