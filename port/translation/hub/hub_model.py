@@ -117,7 +117,7 @@ def _check_config(model: HubModel, target: str) -> None:
         anew(model.config)
     except Exception as error:
         where = type(model.config).__name__
-        raise UsageError(f"{target}: {where} does not take its fields: {_reason(error)}") from error
+        raise UsageError(f"{target}: {where} does not take its fields: {reason(error)}") from error
 
 
 def _numbers_of_layers(config: Any) -> Iterator[tuple[str, str, int]]:
@@ -162,7 +162,7 @@ def _of_folder(folder: Path, fields: Mapping[str, Any], trust_remote_code: bool)
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=trust_remote_code)
     except Exception as error:
-        raise UsageError(f"{file} is no configuration that transformers knows: {_reason(error)}") from error
+        raise UsageError(f"{file} is no configuration that transformers knows: {reason(error)}") from error
     config = _with(config, fields, str(file))
     return HubModel(_class_of(config, said, folder, trust_remote_code), config, folder)
 
@@ -252,7 +252,7 @@ def _with(config: Any, fields: Mapping[str, Any], where: str) -> Any:
         return with_fields(config, own)
     except Exception as error:
         said = ", ".join(f"{name} = {value!r}" for name, value in own.items())
-        raise UsageError(f"{where} does not take {said}: {_reason(error)}") from error
+        raise UsageError(f"{where} does not take {said}: {reason(error)}") from error
 
 
 def _set_everywhere(config: Any, name: str, value: Any) -> None:
@@ -261,7 +261,7 @@ def _set_everywhere(config: Any, name: str, value: Any) -> None:
             setattr(one, name, value)
 
 
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
     """The first line of an error of transformers', with what follows a colon at its end: the reason."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     end = next((number for number, line in enumerate(lines, start=1) if not line.endswith(":")), len(lines))
