@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 CONFIG_FILE = "config.json"
 PLAIN = {"use_cache": False, "return_dict": True, "output_attentions": False, "output_hidden_states": False}
 """Fields that every model is built with: one pass forward, without a cache."""
-DRAWN_BY_NUMPY = ("apply_spec_augment",)
-"""Fields that say that training masks its own inputs, by numbers of numpy's, which nothing that is compiled draws."""
+DRAWN_BY_NUMPY: Mapping[str, Any] = {"apply_spec_augment": False, "mask_time_prob": 0.0, "mask_feature_prob": 0.0}
+"""Fields that say that training masks its own inputs, by numbers of numpy's, which nothing that is compiled draws, and
+their values without it: a switch, and where a configuration has none, how much is masked."""
 
 
 LAYERS = re.compile(r"num_(hidden_|decoder_|encoder_)?layers|n_layers?|(en|de)coder_layers")
@@ -131,14 +132,23 @@ def _numbers_of_layers(config: Any) -> Iterator[tuple[str, str, int]]:
 def _without_augmentation(model: HubModel, fields: Mapping[str, Any]) -> HubModel:
     """The same model whose training takes its inputs as they are, where nobody asks for something else."""
     remarks = []
-    for name in DRAWN_BY_NUMPY:
-        if name not in fields and any(getattr(one, name, False) for one in (model.config, *nested(model.config))):
-            _set_everywhere(model.config, name, False)
+    everywhere = (model.config, *nested(model.config))
+    for name, value in DRAWN_BY_NUMPY.items():
+        masking = [one for one in everywhere if getattr(one, name, value) != value and name == _masked_by(one, name)]
+        if name not in fields and masking:
+            for one in masking:
+                setattr(one, name, value)
             remarks.append(
-                f"built with {name} = False: in training {model.name} masks its own inputs, by numbers that numpy "
+                f"built with {name} = {value}: in training {model.name} masks its own inputs, by numbers that numpy "
                 "draws; mask what you train on before it goes in"
             )
     return replace(model, remarks=(*model.remarks, *remarks))
+
+
+def _masked_by(config: Any, name: str) -> str:
+    """The field that turns off what another asks for: the switch, if there is one."""
+    switch = next(iter(DRAWN_BY_NUMPY))
+    return switch if hasattr(config, switch) else name
 
 
 def _of_folder(folder: Path, fields: Mapping[str, Any], trust_remote_code: bool) -> HubModel:
