@@ -12,7 +12,7 @@ from port.errors import PortError, UsageError
 from port.parity.sides.copies import copied_with_memo
 from port.parity.sides.reachable import reached
 from port.translation.frontend.python_random import check_random_source, same_numbers_afterwards
-from port.translation.frontend.shape_runs import is_without_numbers
+from port.translation.frontend.shape_runs import UNDECIDED, ShapeRuns, is_without_numbers
 from port.translation.frontend.source_locations import assigned_at, is_users
 from port.translation.frontend.uninitialized import filled_at_random
 
@@ -49,7 +49,11 @@ def _check_copy(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     made, memo = copied_with_memo(module)
     name = type(module).__qualname__
     if is_without_numbers(module):
-        _run(made, args, kwargs, f"{name} does not take the example inputs")
+        try:
+            _run(made, args, kwargs, f"{name} does not take the example inputs")
+        except UsageError:
+            if not _reads_values(module, args, kwargs):
+                raise
         return
     with _restored_afterwards(module, memo):
         theirs = _run(module, args, kwargs, f"{name} does not take the example inputs")
@@ -70,6 +74,18 @@ def _check_copy(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
             f"{own} computes something else (output {number or 0}): the module draws random numbers that torch's seed "
             "does not control, keeps state that is not a tensor and cannot be copied, or identifies its parts by id()"
         )
+
+
+def _reads_values(module: Any, args: Any, kwargs: Any) -> bool:
+    """Whether a module on the meta device takes its inputs, but for a value that it reads: a capture says of which."""
+    try:
+        run = ShapeRuns(module)
+        run(*run.inputs(args, kwargs))
+    except UNDECIDED:
+        return True
+    except Exception:
+        return False
+    return True
 
 
 def _reads_uninitialized_memory(module: Any, args: Any, kwargs: Any, ours: list[Any], seed: int) -> bool:

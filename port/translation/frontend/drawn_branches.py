@@ -21,6 +21,7 @@ from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from port.errors import NoPair
+from port.translation.frontend.behind_decorators import behind_decorators, decorated
 from port.translation.frontend.branch_selection import Branches
 from port.translation.frontend.jumps_lowered import jumps_lowered
 from port.translation.frontend.source_locations import is_users, place_of
@@ -44,18 +45,22 @@ def select_drawn_branches(module: Any, *, numbers: bool) -> None:
     branches = Branches(module, numbers=numbers)
     for inner in module.modules():
         for name, function in _drawing_methods(type(inner)).items():  # type: ignore[arg-type]
-            vars(inner)[name] = MethodType(_with_branches(function, branches), inner)
+            selecting = _with_branches(decorated(function), branches)
+            vars(inner)[name] = MethodType(behind_decorators(function, selecting), inner)
 
 
 @cache
 def _drawing_methods(cls: Any) -> dict[str, FunctionType]:
-    """Return the methods of a user's class that draw random numbers and contain branches to select between."""
+    """Return the methods of a user's class that draw random numbers and contain branches to select between.
+
+    They may stand behind decorators.
+    """
     found: dict[str, FunctionType] = {}
     for name in dir(cls):
         function = inspect.getattr_static(cls, name)
-        if isinstance(function, FunctionType) and is_users(function.__code__.co_filename):
-            draws = DRAWING & {*function.__code__.co_names}
-            if draws and _selecting_code(function) is not None:
+        if isinstance(function, FunctionType) and is_users((inner := decorated(function)).__code__.co_filename):
+            draws = DRAWING & {*inner.__code__.co_names}
+            if draws and _selecting_code(inner) is not None:
                 found[name] = function
     return found
 
@@ -81,8 +86,11 @@ def _selecting_code(function: FunctionType) -> CodeType | None:
     except (OSError, TypeError, SyntaxError):
         return None
     definition = tree.body[0]
-    if not isinstance(definition, ast.FunctionDef) or definition.name != function.__name__ or definition.decorator_list:
+    if not isinstance(definition, ast.FunctionDef) or definition.name != function.__name__:
         return None
+    if inspect.unwrap(function) is not function:  # the source is that of what it wraps
+        return None
+    definition.decorator_list = []  # what they made of it stays around it
     _placed_in_file(tree, first - 1, len(lines[0]) - len(lines[0].lstrip()))
     rewriting = _Selecting()
     definition.body = rewriting.block(jumps_lowered(definition.body))

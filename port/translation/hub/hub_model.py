@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 CONFIG_FILE = "config.json"
 PLAIN = {"use_cache": False, "return_dict": True, "output_attentions": False, "output_hidden_states": False}
 """Fields that every model is built with: one pass forward, without a cache."""
-DRAWN_BY_NUMPY = ("apply_spec_augment",)
-"""Fields that say that training masks its own inputs, by numbers of numpy's, which nothing that is compiled draws."""
+DRAWN_BY_NUMPY: Mapping[str, Any] = {"apply_spec_augment": False, "mask_time_prob": 0.0, "mask_feature_prob": 0.0}
+"""Fields that say that training masks its own inputs, by numbers of numpy's, which nothing that is compiled draws, and
+their values without it: a switch, and where a configuration has none, how much is masked."""
 
 
 LAYERS = re.compile(r"num_(hidden_|decoder_|encoder_)?layers|n_layers?|(en|de)coder_layers")
@@ -117,7 +118,7 @@ def _check_config(model: HubModel, target: str) -> None:
         anew(model.config)
     except Exception as error:
         where = type(model.config).__name__
-        raise UsageError(f"{target}: {where} does not take its fields: {_reason(error)}") from error
+        raise UsageError(f"{target}: {where} does not take its fields: {reason(error)}") from error
 
 
 def _numbers_of_layers(config: Any) -> Iterator[tuple[str, str, int]]:
@@ -131,14 +132,23 @@ def _numbers_of_layers(config: Any) -> Iterator[tuple[str, str, int]]:
 def _without_augmentation(model: HubModel, fields: Mapping[str, Any]) -> HubModel:
     """The same model whose training takes its inputs as they are, where nobody asks for something else."""
     remarks = []
-    for name in DRAWN_BY_NUMPY:
-        if name not in fields and any(getattr(one, name, False) for one in (model.config, *nested(model.config))):
-            _set_everywhere(model.config, name, False)
+    everywhere = (model.config, *nested(model.config))
+    for name, value in DRAWN_BY_NUMPY.items():
+        masking = [one for one in everywhere if getattr(one, name, value) != value and name == _masked_by(one, name)]
+        if name not in fields and masking:
+            for one in masking:
+                setattr(one, name, value)
             remarks.append(
-                f"built with {name} = False: in training {model.name} masks its own inputs, by numbers that numpy "
+                f"built with {name} = {value}: in training {model.name} masks its own inputs, by numbers that numpy "
                 "draws; mask what you train on before it goes in"
             )
     return replace(model, remarks=(*model.remarks, *remarks))
+
+
+def _masked_by(config: Any, name: str) -> str:
+    """The field that turns off what another asks for: the switch, if there is one."""
+    switch = next(iter(DRAWN_BY_NUMPY))
+    return switch if hasattr(config, switch) else name
 
 
 def _of_folder(folder: Path, fields: Mapping[str, Any], trust_remote_code: bool) -> HubModel:
@@ -162,7 +172,7 @@ def _of_folder(folder: Path, fields: Mapping[str, Any], trust_remote_code: bool)
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=trust_remote_code)
     except Exception as error:
-        raise UsageError(f"{file} is no configuration that transformers knows: {_reason(error)}") from error
+        raise UsageError(f"{file} is no configuration that transformers knows: {reason(error)}") from error
     config = _with(config, fields, str(file))
     return HubModel(_class_of(config, said, folder, trust_remote_code), config, folder)
 
@@ -252,7 +262,7 @@ def _with(config: Any, fields: Mapping[str, Any], where: str) -> Any:
         return with_fields(config, own)
     except Exception as error:
         said = ", ".join(f"{name} = {value!r}" for name, value in own.items())
-        raise UsageError(f"{where} does not take {said}: {_reason(error)}") from error
+        raise UsageError(f"{where} does not take {said}: {reason(error)}") from error
 
 
 def _set_everywhere(config: Any, name: str, value: Any) -> None:
@@ -261,7 +271,7 @@ def _set_everywhere(config: Any, name: str, value: Any) -> None:
             setattr(one, name, value)
 
 
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
     """The first line of an error of transformers', with what follows a colon at its end: the reason."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     end = next((number for number, line in enumerate(lines, start=1) if not line.endswith(":")), len(lines))

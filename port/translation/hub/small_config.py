@@ -11,36 +11,38 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from math import gcd, isqrt
 from typing import Any
 
 from port.errors import UsageError
 from port.translation.frontend.example_inputs import Given
 from port.translation.hub.derived_fields import with_fields
+from port.translation.hub.dividing import divided, divided_at_most, divisors, is_square, numbers
 from port.translation.hub.example_calls import example_calls, refused
-from port.translation.hub.hub_model import LAYERS, HubModel
+from port.translation.hub.fewer_layers import Path, fewer_layers, is_number_of_layers
+from port.translation.hub.hub_model import HubModel, reason
 from port.translation.hub.shared_layers import rounds_needed
 
 WIDTHS = re.compile(
     r"hidden_sizes?|d_model|n_embd|dim|embed_dim|embedding_size|(.*_)?intermediate_size|d_ff|n_inner|hidden_dim"
     r"|(.*_)?ffn_dim|ffn_hidden_size|projection_(dim|size)|word_embed_proj_dim|q_lora_rank|kv_lora_rank|output_hidden_size"
-    r"|conv_dim|neck_hidden_sizes|pooler_output_size|decoder_hidden_size"
+    r"|conv_dim|neck_hidden_sizes|pooler_output_size|decoder_hidden_size|emb_dim|dff|(in|out)put_embedding_size"
+    r"|coordinate_size|shape_size|reassemble_hidden_size"
 )
 INNER = re.compile(r"(.*_)?intermediate_size|d_ff|(.*_)?ffn_dim|ffn_hidden_size")
 HEADS = re.compile(r"(num_|n_|(en|de)coder_)?(attention_|key_value_|kv_)?heads?|num_key_value_heads")
 HEAD_WIDTHS = re.compile(r"head_dim|d_kv|qk_(rope|nope)_head_dim|v_head_dim|query_pre_attn_scalar")
-EXPERTS = re.compile(r"num_(local_)?experts|n_routed_experts")
-CHOSEN = re.compile(r"num_experts_per_tok|moe_topk|top_k_experts")
-OF_LAYERS = re.compile(r"layer_types|mlp_layer_types|attention_types|layers_block_type")
-OF_DEPTH = re.compile(r"drop_path_rate|stochastic_depth_rate")
-"""The last of rates that grow from layer to layer, so that each layer has one of its own."""
+ROTATED = re.compile(r"rotary_dim")
+"""How much of a head is turned by its position: the same share of a narrow one."""
+HIDDEN = ("hidden_size", "hidden_sizes", "d_model", "n_embd", "dim", "embed_dim", "emb_dim", "conv_dim")
+NUMBERS_OF_HEADS = ("num_attention_heads", "num_heads", "n_head", "n_heads", "encoder_attention_heads")
 NARROWEST = 16
 """The least width of a model's hidden states."""
 NARROW = 4
 """The least of any other width, if it is not less itself: what is 1 wide is broadcast, which no other width is."""
 FEWEST_HEADS = 2
+DEEP_TRIES = 8
+"""Narrow sizes that are tried with all of the model's layers."""
 HEAD_WIDTH = 8
-Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,10 @@ def small_config(model: HubModel, examples: Sequence[Given] = ()) -> SmallConfig
     """
     fields = dict(_fields(model.config, ()))
     why: UsageError | None = None
-    shared = {path: rounds_needed(model, path) for path, value in fields.items() if _is_number_of_layers(path, value)}
+    shared = {path: rounds_needed(model, path) for path, value in fields.items() if is_number_of_layers(path, value)}
     for settings in _candidates(fields, shared):
-        config = _resized(model.config, settings)
         try:
+            config = _of_size(model, settings)
             calls = _taken(model, config, examples) if examples else example_calls(model, config)
         except UsageError as error:
             why = why or error  # of the smallest: the largest may only be too large to try
@@ -81,6 +83,19 @@ def small_config(model: HubModel, examples: Sequence[Given] = ()) -> SmallConfig
         return SmallConfig(config, {".".join(path): value for path, value in settings.items()}, calls)
     assert why is not None
     raise why
+
+
+def _of_size(model: HubModel, settings: Mapping[Path, Any]) -> Any:
+    """The model's configuration with settings.
+
+    Raises:
+        UsageError: its class refuses them together; gives its own words.
+    """
+    try:
+        return _resized(model.config, settings)
+    except Exception as error:  # the original's code, which says by itself what does not fit
+        said = ", ".join(f"{'.'.join(path)} = {value!r}" for path, value in settings.items())
+        raise UsageError(f"{type(model.config).__name__} does not take {said}: {reason(error)}") from error
 
 
 def _resized(config: Any, settings: Mapping[Path, Any]) -> Any:
@@ -113,24 +128,53 @@ def _fields(config: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 
 
 def _candidates(fields: Mapping[Path, Any], shared: Mapping[Path, int]) -> Iterator[dict[Path, Any]]:
-    """Settings that may fit, the smallest first; the model's own sizes at last."""
-    fewer = _fewer(fields, shared)
-    widths, heads = _matching(fields, WIDTHS), _matching(fields, HEADS)
-    hidden = min((min(_numbers(value)) for path, value in widths.items() if _is_hidden(path[-1])), default=0)
-    sizes = [
-        (by_width, by_heads)
-        for by_width in _divisors(widths, lambda by: hidden // by >= NARROWEST and _are_wide(widths, by))
-        for by_heads in _divisors(heads, lambda by: all(_are_enough(value, by) for value in heads.values()))
-    ]
-    found = []
-    for by_width, by_heads in sizes:
-        scaled = _apart({path: _divided(value, by_width) for path, value in widths.items()})
-        scaled |= {path: _divided(value, by_heads) for path, value in heads.items()}
-        found.append({**fewer, **scaled, **_head_widths(fields, scaled)})
-    for settings in [one for one in found if _shows_its_numbers(one)] or found:
+    """Settings that may fit, the smallest first; the model's own sizes at last.
+
+    Where layers are chosen by their number, narrow ones may have to be as many as the model's.
+    """
+    fewer = fewer_layers(fields, shared)
+    narrow = [scaled | _head_widths(fields, scaled) for scaled in _narrow(fields)]
+    narrow = [one for one in narrow if _shows_its_numbers(one)] or narrow
+    for settings in [fewer | one for one in narrow] + narrow[:DEEP_TRIES]:
         yield {path: value for path, value in settings.items() if value != fields[path]}
     yield fewer
     yield {}
+
+
+def _narrow(fields: Mapping[Path, Any]) -> Iterator[dict[Path, Any]]:
+    """Widths and heads, the smallest first: an inner width is divided by what divides itself."""
+    widths, heads = _matching(fields, WIDTHS), _matching(fields, HEADS)
+    outer = {path: value for path, value in widths.items() if not INNER.fullmatch(path[-1])} or widths
+    hidden = min((min(numbers(value)) for path, value in widths.items() if _is_hidden(path[-1])), default=0)
+    for by in divisors(outer, lambda by: hidden // by >= NARROWEST and _are_wide(outer, by)):
+        scaled = {path: divided(value, by) for path, value in outer.items()}
+        inner = {path: divided_at_most(value, by, NARROW) for path, value in widths.items() if path not in outer}
+        for some in _fewer_heads(heads):
+            yield _apart({path: {**scaled, **inner}[path] for path in widths}) | some
+
+
+def _fewer_heads(heads: Mapping[Path, Any]) -> Iterator[dict[Path, Any]]:
+    """Heads, the fewest first: those of keys stay fewer than those of queries where they are, and divide them."""
+    before: dict[Path, Any] | None = None
+    for most in range(max((one for value in heads.values() for one in numbers(value)), default=1), 0, -1):
+        found = {path: divided_at_most(value, most, FEWEST_HEADS) for path, value in heads.items()}
+        if found != before and all(_are_grouped(heads, found, path) for path in heads):
+            yield found
+        before = found
+
+
+def _are_grouped(heads: Mapping[Path, Any], found: Mapping[Path, Any], path: Path) -> bool:
+    """Whether the heads of a field are, among the others of its configuration, what they were: equal, or groups."""
+    kept = [
+        other
+        for other in heads
+        if other[:-1] == path[:-1] and all(isinstance(heads[one], int) for one in (path, other))
+    ]
+    return all(
+        found[path] > found[other] and found[path] % found[other] == 0
+        for other in kept
+        if heads[path] > heads[other] and heads[path] % heads[other] == 0
+    ) and all(found[path] == found[other] for other in kept if heads[path] == heads[other])
 
 
 def _shows_its_numbers(settings: Mapping[Path, Any]) -> bool:
@@ -139,19 +183,15 @@ def _shows_its_numbers(settings: Mapping[Path, Any]) -> bool:
     A model scales by roots of its widths. That of 16 is 4, or 0.25: a number that may have come from anywhere. A head
     that is 2 wide has one frequency, which is 1 whatever the base.
     """
-    hidden = {path: _numbers(value) for path, value in settings.items() if _is_hidden(path[-1])}
+    hidden = {path: numbers(value) for path, value in settings.items() if _is_hidden(path[-1])}
     heads = [
         settings.get((*path[:-1], "head_dim"), settings[path] // settings[*path[:-1], name])
         for path in hidden
         if isinstance(settings[path], int)
-        for name in ("num_attention_heads", "num_heads", "n_head", "encoder_attention_heads")
+        for name in NUMBERS_OF_HEADS
         if isinstance(settings.get((*path[:-1], name)), int)
     ]
-    return min(heads, default=NARROW) >= NARROW and not any(map(_is_square, [*chain(*hidden.values()), *heads]))
-
-
-def _is_square(number: int) -> bool:
-    return isqrt(number) ** 2 == number
+    return min(heads, default=NARROW) >= NARROW and not any(map(is_square, [*chain(*hidden.values()), *heads]))
 
 
 def _apart(widths: dict[Path, Any]) -> dict[Path, Any]:
@@ -166,53 +206,7 @@ def _apart(widths: dict[Path, Any]) -> dict[Path, Any]:
 
 def _are_wide(widths: Mapping[Path, Any], by: int) -> bool:
     """Whether no width that is divided is less than a proof needs."""
-    return all(one // by >= min(one, NARROW) for value in widths.values() for one in _numbers(value))
-
-
-def _are_enough(heads: Any, by: int) -> bool:
-    """Whether heads that are divided are not fewer than a proof needs."""
-    fewest = min(_numbers(heads))
-    return fewest // by >= min(fewest, FEWEST_HEADS)
-
-
-def _fewer(fields: Mapping[Path, Any], shared: Mapping[Path, int]) -> dict[Path, Any]:
-    """Fewer layers and experts; of layers that share their weights as many rounds as are needed.
-
-    As many layers as the model's where each has a number of its own, that follows from how many there are.
-    """
-    found: dict[Path, Any] = {}
-    for path, value in fields.items():
-        name, owner = path[-1], path[:-1]
-        is_own = any(OF_DEPTH.fullmatch(one[-1]) and one[:-1] == owner and rate for one, rate in fields.items())
-        if is_own and (name == "depths" or OF_LAYERS.fullmatch(name) or _is_number_of_layers(path, value)):
-            continue
-        if name == "depths" and isinstance(value, list | tuple):
-            found[path] = type(value)(min(one, 2) for one in value)
-        elif _is_number_of_layers(path, value) and (*owner, "depths") not in fields:
-            found[path] = min(value, max(shared.get(path, 0), _layers_needed(fields, owner)))
-        elif OF_LAYERS.fullmatch(name) and isinstance(value, list):
-            found[path] = value[: _layers_needed(fields, owner)]
-        elif name == "first_k_dense_replace" and isinstance(value, int):
-            found[path] = min(value, 1)
-        elif CHOSEN.fullmatch(name) and isinstance(value, int):
-            found[path] = min(value, 2)
-        elif EXPERTS.fullmatch(name) and isinstance(value, int):
-            found[path] = min(value, 8)
-        elif name == "n_group" and isinstance(value, int):
-            found[path] = min(value, 2)
-        elif name == "topk_group" and isinstance(value, int):
-            found[path] = min(value, 1)
-    return found
-
-
-def _is_number_of_layers(path: Path, value: Any) -> bool:
-    return bool(LAYERS.fullmatch(path[-1])) and isinstance(value, int)
-
-
-def _layers_needed(fields: Mapping[Path, Any], owner: Path) -> int:
-    """How many layers show every kind of them; two at least."""
-    lists = [v for path, v in fields.items() if path[:-1] == owner and OF_LAYERS.fullmatch(path[-1]) and v]
-    return max([2, *(max(value.index(kind) for kind in set(value)) + 1 for value in lists)])
+    return all(one // by >= min(one, NARROW) for value in widths.values() for one in numbers(value))
 
 
 def _head_widths(fields: Mapping[Path, Any], scaled: Mapping[Path, Any]) -> dict[Path, int]:
@@ -228,6 +222,10 @@ def _head_widths(fields: Mapping[Path, Any], scaled: Mapping[Path, Any]) -> dict
             found[path] = scaled[name] // scaled[heads]
         else:
             found[path] = HEAD_WIDTH if value % HEAD_WIDTH == 0 else value
+    for path in [path for path in _matching(fields, ROTATED) if isinstance(fields[path], int)]:
+        before, behind = (_head_width(one, path[:-1]) for one in (fields, {**fields, **scaled, **found}))
+        if before and behind:
+            found[path] = max(min(NARROW, behind), fields[path] * behind // before // 2 * 2)
     for path in [path for path in fields if path[-1] == "qk_head_dim"]:
         parts = [found.get((*path[:-1], f"qk_{kind}_head_dim"), 0) for kind in ("rope", "nope")]
         if all(parts):
@@ -235,25 +233,18 @@ def _head_widths(fields: Mapping[Path, Any], scaled: Mapping[Path, Any]) -> dict
     return found
 
 
+def _head_width(fields: Mapping[Path, Any], owner: Path) -> int:
+    """How wide a head is, as a configuration says or as its own width follows; 0 where it says neither."""
+    if isinstance(said := fields.get((*owner, "head_dim")), int):
+        return said
+    hidden = [fields[*owner, name] for name in HIDDEN if isinstance(fields.get((*owner, name)), int)]
+    heads = [fields[*owner, name] for name in NUMBERS_OF_HEADS if isinstance(fields.get((*owner, name)), int)]
+    return int(hidden[0] // heads[0]) if hidden and heads else 0
+
+
 def _matching(fields: Mapping[Path, Any], pattern: re.Pattern[str]) -> dict[Path, Any]:
-    return {path: value for path, value in fields.items() if pattern.fullmatch(path[-1]) and _numbers(value)}
-
-
-def _numbers(value: Any) -> list[int]:
-    """The whole numbers of a field; none where it is something else."""
-    parts = list(value) if isinstance(value, list | tuple) else [value]
-    return parts if parts and all(isinstance(one, int) and not isinstance(one, bool) for one in parts) else []
-
-
-def _divided(value: Any, by: int) -> Any:
-    return type(value)(one // by for one in value) if isinstance(value, list | tuple) else value // by
-
-
-def _divisors(fields: Mapping[Path, Any], fits: Any) -> list[int]:
-    """What divides all numbers of some fields, the largest first."""
-    whole = gcd(*(one for value in fields.values() for one in _numbers(value)))
-    return [by for by in range(whole, 0, -1) if whole % by == 0 and fits(by)] or [1]
+    return {path: value for path, value in fields.items() if pattern.fullmatch(path[-1]) and numbers(value)}
 
 
 def _is_hidden(name: str) -> bool:
-    return name in ("hidden_size", "hidden_sizes", "d_model", "n_embd", "dim", "embed_dim", "conv_dim")
+    return name in HIDDEN

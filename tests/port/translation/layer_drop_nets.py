@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -167,4 +171,44 @@ class Unread(Stack):
         return x
 
 
-MODELS = {made.__name__.lower(): made for made in (Named, Continued, Flagged, Synchronised, Commented, Either, Unread)}
+def scaled(by: float) -> Callable[[Any], Any]:
+    """A decorator that calls what it decorates."""
+
+    def decorator(forward: Any) -> Any:
+        @wraps(forward)
+        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return by * forward(self, *args, **kwargs)
+
+        return wrapper
+
+    return decorator
+
+
+def noted(forward: Any) -> Any:
+    """A decorator that gives back what it decorates."""
+    forward.is_noted = True
+    return forward
+
+
+class Decorated(Stack):
+    """The method that draws stands behind decorators."""
+
+    @scaled(by=0.5)
+    @scaled(by=3.0)
+    @noted
+    def forward(self, x: Tensor, *, shift: float = 0.25) -> Tensor:
+        for layer in self.layers:
+            is_dropped = False
+            if self.training and self.rate > 0.0:
+                probability = torch.rand([])
+                if probability < self.rate:
+                    is_dropped = True
+            if not is_dropped:
+                x = x + layer(x)[0]
+        return x + shift
+
+
+MODELS = {
+    made.__name__.lower(): made
+    for made in (Named, Continued, Flagged, Synchronised, Commented, Either, Unread, Decorated)
+}

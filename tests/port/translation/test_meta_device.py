@@ -99,6 +99,30 @@ def test_no_weights_are_written(tmp_path: Path) -> None:
     assert [file.name for file in files] == ["report.md", "rotated.mapping.toml", "rotated.py"]
 
 
+class Deciding(nn.Module):
+    """Reads a value where it decides, or multiplies what does not fit."""
+
+    def __init__(self, width: int = 6) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(6, 10), nn.Linear(width, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.up(x)
+        if (y > 0).any():
+            y = 2 * y
+        z: Tensor = self.down(x) + y[:, :6]
+        return z
+
+
+def test_what_reads_a_value_is_told_where() -> None:
+    with torch.device("meta"):
+        module, wrong = Deciding(), Deciding(width=7)
+    with pytest.raises(NoPair, match=r"test_meta_device\.py:\d+: `if \(y > 0\)\.any\(\):` is data-dependent"):
+        port.translate(module, torch.randn(3, 6))
+    with pytest.raises(UsageError, match="Deciding does not take the example inputs"):
+        port.translate(wrong, torch.randn(3, 5))
+
+
 class Packed(nn.Module):
     """Looks whether positions that it makes itself go on one by one, and says where it computes in single precision."""
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -17,6 +20,8 @@ from port.translation.ir.function_calls import FunctionEnter, FunctionExit
 from port.translation.ir.graph import Value
 from port.translation.ir.origin import AttributeOf
 from port.translation.ir.printer import print_graph
+from port.translation.result import Translation
+from port.translation.translating import translate
 from tests.port.translation import function_helpers, function_nets
 from tests.port.translation.function_nets import Attention, Llama, Windowed
 
@@ -58,6 +63,42 @@ def test_a_function_that_raises_leaves_no_mark() -> None:
     graph = both_runs(Tried(), torch.randn(4, 3), None).graphs[False]
     marked = [step.function.__name__ for step in graph.steps if isinstance(step, FunctionEnter)]
     assert marked == ["doubled"]
+
+
+def test_a_function_that_makes_a_number_of_sizes_is_marked_like_any_other() -> None:
+    """Torch knows the value of what it returns, and runs every operator on such values."""
+    torch.manual_seed(0)
+    made = translate(Scaled(), torch.randn(4, 3), sizes_limit=0)
+    assert "s = root_of_width(3)" in made.source and "def root_of_width(factor: int)" in made.source
+    assert made.proof is not None and made.proof.agrees, str(made.proof)
+    faulty = replace(made, source=made.source.replace("root_of_width(3)", "root_of_width(2)"))
+    x = torch.randn(4, 3)
+    assert _apart(made, x) < 1e-6 < 1e-2 < _apart(faulty, x)
+
+
+def root_of_width(x: Tensor, factor: int) -> Tensor:
+    """A scale, as a tensor."""
+    return torch.sqrt(torch.tensor(x.size(-1), dtype=torch.float) * factor)
+
+
+class Scaled(nn.Module):
+    """Divides by a number that one of its functions makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(3, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        s = root_of_width(x, 3)
+        y: Tensor = self.up(x) / s.to(x.dtype)
+        return y
+
+
+def _apart(made: Translation, x: Tensor) -> float:
+    torch.manual_seed(0)
+    original = Scaled()
+    ours = np.asarray(made.build()(jnp.asarray(x.numpy())))
+    return float(np.abs(ours - original(x).detach().numpy()).max())
 
 
 def test_what_is_no_plain_function_or_not_the_originals_is_left_alone() -> None:

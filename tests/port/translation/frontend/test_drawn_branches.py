@@ -14,7 +14,7 @@ from port.parity.sides.copies import copied
 from port.translation.frontend.drawn_branches import select_drawn_branches
 from port.translation.verify import prove
 
-from ..layer_drop_nets import MODELS, WIDTH, Commented, Deep, Named, Stack
+from ..layer_drop_nets import MODELS, WIDTH, Commented, Decorated, Deep, Named, Stack
 
 MADE = {name: lambda made=made: made(dropout=0.2) for name, made in MODELS.items()} | {"deep": Deep}
 
@@ -65,6 +65,16 @@ def test_a_planted_fault_is_found(fault: str) -> None:
     proof = prove(module, replace(done, source=done.source.replace(before, after)), (example(),), {})
     assert not proof.agrees
     assert all(row.agrees for row in proof.rows if "evaluation" in row.what)
+
+
+@pytest.mark.parametrize("before, after", [("< 0.4", "< 0.0"), ("* 3.0 *", "* 2.0 *")])
+@pytest.mark.sweep
+def test_a_planted_fault_behind_decorators_is_found(before: str, after: str) -> None:
+    module = Decorated()
+    done = port.translate(module, example(), check=False)
+    assert before in done.source, done.source
+    proof = prove(module, replace(done, source=done.source.replace(before, after)), (example(),), {})
+    assert not proof.agrees
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -51,6 +51,13 @@ def test_masks_that_numpy_draws_are_left_out_unless_somebody_asks_for_them() -> 
     assert ["apply_spec_augment" in remark for remark in model.remarks] == [True]
     asked = hub_model("transformers:Wav2Vec2Model", {"apply_spec_augment": True})
     assert asked.config.apply_spec_augment is True and not asked.remarks
+    # The switch alone is turned: how much it would mask stays.
+    assert model.config.mask_time_prob == asked.config.mask_time_prob > 0
+    # One without a switch masks nothing instead.
+    model = hub_model("transformers:Data2VecAudioModel", {})
+    assert (model.config.mask_time_prob, len(model.remarks)) == (0.0, 1)
+    asked = hub_model("transformers:Data2VecAudioModel", {"mask_time_prob": 0.1})
+    assert asked.config.mask_time_prob == 0.1 and not asked.remarks
     assert not hub_model("transformers:BertModel", {}).remarks
 
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from port.errors import UsageError
-from port.translation.hub.hub_model import HubModel, hub_model
+from port.translation.hub.hub_model import hub_model
 from port.translation.hub.small_config import small_config
 
-transformers = pytest.importorskip("transformers", reason="an extra of the tests'")
+pytest.importorskip("transformers", reason="an extra of the tests'")
 
 FOUND: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, tuple[int, ...]]]] = {
     "BertModel": (
@@ -58,6 +58,54 @@ FOUND: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, tuple[int, ...]
         {"image_size": 28},
         {"num_hidden_layers": 2, "hidden_size": 24, "num_attention_heads": 2},
         {"pixel_values": (2, 3, 28, 28)},
+    ),
+    # Kinds of layers are said as [[kinds, times], …].
+    "GPTNeoForCausalLM": (
+        {"vocab_size": 900},
+        {"num_layers": 2, "attention_types": [[["global", "local"], 1]], "attention_layers": ["global", "local"]},
+        {"input_ids": (2, 11)},
+    ),
+    # A part of each head is turned by its position: at least two frequencies of it.
+    "GPTJForCausalLM": (
+        {"vocab_size": 900},
+        {"n_layer": 2, "n_embd": 32, "n_head": 4, "rotary_dim": 4},
+        {"input_ids": (2, 11)},
+    ),
+    # One head of keys; two of them.
+    "GPTBigCodeForCausalLM": ({"vocab_size": 900}, {"n_layer": 2, "n_embd": 24, "n_head": 2}, {"input_ids": (2, 11)}),
+    "Starcoder2ForCausalLM": (
+        {"vocab_size": 900},
+        {"hidden_size": 24, "num_attention_heads": 4},
+        {"input_ids": (2, 11)},
+    ),
+    # Many more heads of queries than of keys.
+    "Qwen3MoeForCausalLM": (
+        {"vocab_size": 900},
+        {"hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "moe_intermediate_size": 12},
+        {"input_ids": (2, 11)},
+    ),
+    # An inner width that hardly anything divides.
+    "LlamaForCausalLM": (
+        {"vocab_size": 900, "intermediate_size": 1407},
+        {"hidden_size": 32, "intermediate_size": 21, "num_attention_heads": 4, "num_key_value_heads": 4},
+        {"input_ids": (2, 11)},
+    ),
+    "RemBertModel": (
+        {"vocab_size": 900},
+        {"hidden_size": 18, "input_embedding_size": 4, "output_embedding_size": 26},
+        {"input_ids": (2, 11)},
+    ),
+    # It takes what certain layers make, by their numbers: the widths are small, the layers the model's.
+    "DepthAnythingForDepthEstimation": (
+        {"backbone_config.image_size": 56},
+        {"backbone_config.hidden_size": 32, "reassemble_hidden_size": 32, "neck_hidden_sizes": (4, 8, 16, 32)},
+        {"pixel_values": (2, 3, 56, 56)},
+    ),
+    "BertForMultipleChoice": ({"vocab_size": 900}, {"hidden_size": 24}, {"input_ids": (2, 3, 11)}),
+    "VideoMAEModel": (
+        {"image_size": 32, "num_frames": 4},
+        {"hidden_size": 24},
+        {"pixel_values": (2, 4, 3, 32, 32)},
     ),
     "Wav2Vec2Model": ({}, {"num_hidden_layers": 2, "num_attention_heads": 2}, {"input_values": (2, 3840)}),
     "CLIPModel": (
@@ -108,6 +156,14 @@ def test_text_is_masked_in_a_second_call() -> None:
     assert second["attention_mask"].sum(1).tolist() == [7, 11]
 
 
+def test_each_text_of_several_is_masked() -> None:
+    small = small_config(hub_model("transformers:BertForMultipleChoice", {"vocab_size": 900}))
+    (_, first), (_, second) = small.calls
+    assert second["attention_mask"].sum(-1).tolist() == [[7, 7, 7], [11, 11, 11]]
+    texts = first["input_ids"][0]
+    assert not torch.equal(texts[0], texts[1]) and not torch.equal(texts[1], texts[2])
+
+
 def test_special_tokens_are_not_drawn() -> None:
     ((_, call), *_) = small_config(hub_model("transformers:OPTForCausalLM", {"vocab_size": 40})).calls
     assert call["input_ids"].min() > 2 and call["input_ids"].max() < 40
@@ -119,16 +175,3 @@ def test_inputs_that_are_given_decide_what_fits() -> None:
     assert small_config(model, [given]).calls == [given]
     with pytest.raises(UsageError, match=r"does not take the inputs that it is given: .*index out of range"):
         small_config(model, [((torch.full((3, 5), 60),), {})])
-
-
-class Strange(transformers.BertModel):  # type: ignore[misc]
-    """Takes something that no configuration says."""
-
-    def forward(self, input_ids: Any, key: Any) -> Any:  # type: ignore[override]
-        return key
-
-
-def test_a_model_that_takes_something_else_is_told_so() -> None:
-    config = hub_model("transformers:BertModel", {"vocab_size": 60}).config
-    with pytest.raises(UsageError, match=r"Strange takes none of the inputs .*input_ids.*--inputs"):
-        small_config(HubModel(Strange, config))

@@ -1,0 +1,87 @@
+"""Inputs that a configuration of ``transformers`` says the sizes of, drawn: tokens, pixels, sound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import torch
+
+BATCH, TOKENS, ANSWERED = 2, 11, 7
+"""Examples of a batch, their tokens, and those of a decoder beside an encoder."""
+CHOICES = 3
+"""Answers to choose from, each with its tokens."""
+PLACES = 24
+"""For tokens, in the caches of a model that generates."""
+WINDOW_KEYS = 13
+"""Keys that its layers with a sliding window read from their caches."""
+FRAMES = 12
+"""Of sound, behind the convolutions that take it in."""
+SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "unk_token_id", "mask_token_id")
+SEEING = ("vision_config", "backbone_config")
+"""Configurations within one, of the part that takes images."""
+SEED = 0
+SIZES = {
+    "vocab_size": "input_ids",
+    "image_size": "pixel_values",
+    "num_mel_bins": "input_features",
+    "conv_stride": "input_values",
+}
+"""The fields that say how large an input is, and which."""
+
+
+def drawn_inputs(config: Any) -> dict[str, torch.Tensor]:
+    """What a configuration says of each kind of input, by the name that a model takes it by.
+
+    Args:
+        config: of a model of ``transformers``.
+    """
+    return dict(_drawn(config, torch.Generator().manual_seed(SEED)))
+
+
+def with_choices(drawn: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The same inputs where each example has several texts to choose from.
+
+    Args:
+        drawn: inputs with one text each.
+    """
+    return {name: _chosen(tensor) if name == "input_ids" else tensor for name, tensor in drawn.items()}
+
+
+def _chosen(tokens: torch.Tensor) -> torch.Tensor:
+    return torch.stack([tokens.roll(by, dims=1) for by in range(CHOICES)], dim=1)
+
+
+def _drawn(config: Any, generator: torch.Generator) -> Iterator[tuple[str, torch.Tensor]]:
+    text = getattr(config, "text_config", config)
+    vision = next((one for name in SEEING if (one := getattr(config, name, None)) is not None), config)
+    if (count := getattr(text, "vocab_size", None)) is not None:
+        special = [_said(text, name) for name in SPECIAL]
+        first = min(max([one for one in special if 0 <= one < 10], default=-1) + 1, count - 1)
+        last = min([one for one in special if one >= 10] + [count])
+        yield "input_ids", torch.randint(first, max(last, first + 1), (BATCH, TOKENS), generator=generator)
+        yield "position", torch.tensor(0)
+        yield "places", torch.arange(PLACES)
+        yield "window_positions", torch.arange(WINDOW_KEYS)
+        yield "decoder_input_ids", torch.randint(first, max(last, first + 1), (BATCH, ANSWERED), generator=generator)
+    if (size := getattr(vision, "image_size", None)) is not None or hasattr(vision, "num_channels"):
+        size = 64 if size is None else size
+        height, width = size if isinstance(size, list | tuple) else (size, size)
+        frames = getattr(vision, "num_frames", None)  # of a film
+        examples = (BATCH, frames) if isinstance(frames, int) else (BATCH,)
+        shape = (*examples, getattr(vision, "num_channels", 3), height, width)
+        yield "pixel_values", torch.randn(shape, generator=generator)
+    if (bins := getattr(config, "num_mel_bins", None)) is not None and hasattr(config, "max_source_positions"):
+        yield "input_features", torch.randn((BATCH, bins, 2 * config.max_source_positions), generator=generator)
+    elif bins is not None and hasattr(config, "max_length"):
+        yield "input_values", torch.randn((BATCH, config.max_length, bins), generator=generator)
+    elif (strides := getattr(config, "conv_stride", None)) is not None:
+        yield "input_values", torch.randn((BATCH, FRAMES * prod(strides)), generator=generator)
+
+
+def _said(config: Any, name: str) -> int:
+    """A token's number; -1 where there is none."""
+    value = getattr(config, name, None)
+    value = value[0] if isinstance(value, list) and value else value
+    return value if isinstance(value, int) else -1
