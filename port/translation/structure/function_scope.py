@@ -63,6 +63,17 @@ class FunctionScope(Scope):
         known = syntax.transformed(expression, self._as_parameter)
         return syntax.transformed(syntax.transformed(super().resolved(known), _settled), self._said)
 
+    def _name_of(self, node: syntax.Use | syntax.Attr) -> syntax.Expr:
+        """The name of a value or an attribute.
+
+        Raises:
+            Unreachable: it is the module's, which the function does not get: its random streams, which a draw takes.
+        """
+        found = super()._name_of(node)
+        if "self" in names_in(found) and "self" not in self.parameters:
+            raise Unreachable(self.call.key, f"reads the module's {syntax.source(found)}")
+        return found
+
     def _as_parameter(self, node: syntax.Node) -> syntax.Node:
         if isinstance(node, syntax.Const) and node.origin is not None:
             return replace(node, origin=self._with_parameters(node.origin, node.value))
@@ -148,6 +159,9 @@ class MethodScope(FunctionScope):
 
     A number that only the module holds is written as the module's attribute.
     """
+
+    def _name_of(self, node: syntax.Use | syntax.Attr) -> syntax.Expr:
+        return Scope._name_of(self, node)
 
     def resolved(self, expression: syntax.Expr) -> syntax.Expr:
         """Resolve an expression with the current names of its values and the parameters' numbers."""

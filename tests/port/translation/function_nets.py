@@ -209,3 +209,22 @@ class Dissolved(nn.Module):
             case "same":
                 return same(y) * 2
         return other_axis(y, None) + other_axis(y, x)
+
+
+def _jittered(x: Tensor, shift: float | None = None) -> Tensor:
+    """Draws in training alone, and computes in both modes."""
+    if shift is not None:
+        x = x + torch.empty(x.shape[-1]).uniform_(-shift, shift)
+    return torch.tanh(x * 2 - 1) * x
+
+
+class Jittered(nn.Module):
+    """Calls a function that draws, from several places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.shift = nn.Linear(5, 7), nn.Linear(7, 3), 0.7
+
+    def forward(self, x: Tensor) -> Tensor:
+        shift = self.shift if self.training else None
+        return _jittered(self.second(_jittered(self.first(x), shift)), shift)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from port.translation import Translation
+from port.translation.verify import prove
 from tests.port.translation import function_helpers, function_nets
 from tests.port.translation.agreeing import translated
 from tests.port.translation.function_nets import (
     Cropped,
     Defaults,
     Dissolved,
+    Jittered,
     Llama,
     NamedLikeOthers,
     Recurrent,
@@ -236,3 +239,13 @@ def test_a_tuple_is_handed_on_as_one_thing() -> None:
     assert "turn = self.turned(x)\n" in source
     assert "self.block(self.fc(x), turn)" in source
     assert "self.inner(x, turn)" in source
+
+
+def test_a_function_that_draws_is_inlined() -> None:
+    """Its keys come from the module's random streams, which it is not passed."""
+    made = translated(Jittered(), torch.randn(4, 5))
+    assert not _functions(made)
+    assert made.source.count("self.rngs(), (") == 2
+    moved = replace(made, source=made.source.replace("-self.shift, self.shift", "-self.shift, 0.6"))
+    assert moved.source != made.source
+    assert not prove(Jittered(), moved, (torch.randn(4, 5),), {}).agrees
