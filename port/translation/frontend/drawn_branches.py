@@ -21,8 +21,8 @@ from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from port.errors import NoPair
-from port.translation.frontend.behind_decorators import behind_decorators, decorated
 from port.translation.frontend.branch_selection import Branches
+from port.translation.frontend.decorators import redecorated, undecorated
 from port.translation.frontend.jumps_lowered import jumps_lowered
 from port.translation.frontend.source_locations import is_users, place_of
 
@@ -45,8 +45,8 @@ def select_drawn_branches(module: Any, *, numbers: bool) -> None:
     branches = Branches(module, numbers=numbers)
     for inner in module.modules():
         for name, function in _drawing_methods(type(inner)).items():  # type: ignore[arg-type]
-            selecting = _with_branches(decorated(function), branches)
-            vars(inner)[name] = MethodType(behind_decorators(function, selecting), inner)
+            selecting = _with_branches(undecorated(function), branches)
+            vars(inner)[name] = MethodType(redecorated(function, selecting), inner)
 
 
 @cache
@@ -58,7 +58,7 @@ def _drawing_methods(cls: Any) -> dict[str, FunctionType]:
     found: dict[str, FunctionType] = {}
     for name in dir(cls):
         function = inspect.getattr_static(cls, name)
-        if isinstance(function, FunctionType) and is_users((inner := decorated(function)).__code__.co_filename):
+        if isinstance(function, FunctionType) and is_users((inner := undecorated(function)).__code__.co_filename):
             draws = DRAWING & {*inner.__code__.co_names}
             if draws and _selecting_code(inner) is not None:
                 found[name] = function

@@ -21,7 +21,7 @@ def with_fields(config: Any, fields: Mapping[str, Any]) -> Any:
         fields: of the configuration itself, not of one nested in it.
     """
     if derived := derived_fields(config, fields):
-        return anew(config, fields, without=derived)
+        return rebuilt(config, fields, without=derived)
     made = copy.deepcopy(config)
     for name, value in fields.items():
         setattr(made, name, value)
@@ -40,13 +40,13 @@ def derived_fields(config: Any, fields: Mapping[str, Any]) -> list[str]:
     try:
         before, after = (type(config).from_dict(dict(values)).to_dict() for values in (own, fields))
         following = [name for name in after if name not in fields and after[name] != before.get(name)]
-        made = anew(config, without=following).to_dict() if following else {}
+        made = rebuilt(config, without=following).to_dict() if following else {}
     except Exception:  # a configuration that needs all of its fields reports by itself what does not fit
         return []
     return [name for name in following if name in said and made.get(name) == said[name]]
 
 
-def anew(config: Any, fields: Mapping[str, Any] | None = None, without: Collection[str] = ()) -> Any:
+def rebuilt(config: Any, fields: Mapping[str, Any] | None = None, without: Collection[str] = ()) -> Any:
     """Construct a configuration again from its fields: a translation then sees which number comes from which field.
 
     Args:

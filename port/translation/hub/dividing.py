@@ -1,4 +1,4 @@
-"""Whole numbers of a configuration, one or a list, divided by what divides them."""
+"""Divide a configuration's integers, or lists of them, by common divisors."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any
 
 
 def numbers(value: Any) -> list[int]:
-    """The whole numbers of a field; none where it is something else."""
+    """Return the integers of a field; empty if it holds something else."""
     parts = list(value) if isinstance(value, list | tuple) else [value]
     return parts if parts and all(isinstance(one, int) and not isinstance(one, bool) for one in parts) else []
 
 
 def divided(value: Any, by: int) -> Any:
-    """A number, or each of a list, over another that divides it."""
+    """Divide a number, or each number of a list."""
     return type(value)(one // by for one in value) if isinstance(value, list | tuple) else value // by
 
 
 def divided_at_most(value: Any, most: int, least: int) -> Any:
-    """A number, or each of a list, over the largest that divides it, is not above ``most`` and leaves enough.
+    """Divide a number, or each number of a list, by its largest divisor up to ``most`` that leaves at least ``least``.
 
     Args:
-        value: of a field.
-        most: by which it is divided.
-        least: that is left, unless it is less itself.
+        value: the field's value.
+        most: the largest divisor.
+        least: the smallest result, unless the value is smaller.
     """
     own = numbers(value)
     whole, fewest = gcd(*own), min(own)
@@ -33,16 +33,16 @@ def divided_at_most(value: Any, most: int, least: int) -> Any:
 
 
 def divisors(fields: Mapping[Any, Any], fits: Callable[[int], bool]) -> list[int]:
-    """What divides all numbers of some fields and fits, the largest first; 1 where nothing does.
+    """Return the common divisors of all numbers of some fields that fit, the largest first; 1 if none does.
 
     Args:
-        fields: with numbers, or lists of them.
-        fits: whether to divide by it.
+        fields: fields with numbers, or lists of numbers.
+        fits: whether a divisor may be used.
     """
     whole = gcd(*(one for value in fields.values() for one in numbers(value)))
     return [by for by in range(whole, 0, -1) if whole % by == 0 and fits(by)] or [1]
 
 
 def is_square(number: int) -> bool:
-    """Whether its root is whole."""
+    """Whether a number is a perfect square."""
     return isqrt(number) ** 2 == number

@@ -1,4 +1,4 @@
-"""Inputs that a configuration of ``transformers`` says the sizes of, drawn: tokens, pixels, sound."""
+"""Draw inputs of the sizes in a ``transformers`` configuration: tokens, pixels, sound."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 import torch
 
 BATCH, TOKENS, ANSWERED = 2, 11, 7
-"""Examples of a batch, their tokens, and those of a decoder beside an encoder."""
+"""Examples of a batch, tokens of each, and tokens of a decoder that has an encoder."""
 CHOICES = 3
 """Answers to choose from, each with its tokens."""
 PLACES = 24
-"""For tokens, in the caches of a model that generates."""
+"""Places for tokens in the caches of a model that generates."""
 WINDOW_KEYS = 13
 """Keys that its layers with a sliding window read from their caches."""
 FRAMES = 12
-"""Of sound, behind the convolutions that take it in."""
+"""Frames of sound after the convolutions."""
 SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "unk_token_id", "mask_token_id")
 SEEING = ("vision_config", "backbone_config")
-"""Configurations within one, of the part that takes images."""
+"""Nested configurations of the part that takes images."""
 SEED = 0
 SIZES = {
     "vocab_size": "input_ids",
@@ -28,23 +28,23 @@ SIZES = {
     "num_mel_bins": "input_features",
     "conv_stride": "input_values",
 }
-"""The fields that say how large an input is, and which."""
+"""Field → the input whose size it gives."""
 
 
 def drawn_inputs(config: Any) -> dict[str, torch.Tensor]:
-    """What a configuration says of each kind of input, by the name that a model takes it by.
+    """Return an input of each kind that the configuration describes, by the name of the model's argument.
 
     Args:
-        config: of a model of ``transformers``.
+        config: a configuration of ``transformers``.
     """
     return dict(_drawn(config, torch.Generator().manual_seed(SEED)))
 
 
 def with_choices(drawn: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The same inputs where each example has several texts to choose from.
+    """Return the inputs with several texts to choose from in each example.
 
     Args:
-        drawn: inputs with one text each.
+        drawn: inputs with one text in each example.
     """
     return {name: _chosen(tensor) if name == "input_ids" else tensor for name, tensor in drawn.items()}
 
@@ -81,7 +81,7 @@ def _drawn(config: Any, generator: torch.Generator) -> Iterator[tuple[str, torch
 
 
 def _said(config: Any, name: str) -> int:
-    """A token's number; -1 where there is none."""
+    """Return a token's number; -1 if there is none."""
     value = getattr(config, name, None)
     value = value[0] if isinstance(value, list) and value else value
     return value if isinstance(value, int) else -1

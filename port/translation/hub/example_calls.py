@@ -1,4 +1,4 @@
-"""Calls that a model of ``transformers`` takes, of inputs that are drawn from what its configuration says."""
+"""Example calls that a model of ``transformers`` accepts, with inputs drawn to the sizes in its configuration."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from port.translation.hub.drawn_inputs import SIZES, TOKENS, drawn_inputs, with_
 from port.translation.hub.hub_model import HubModel, reason
 
 MOST_PARAMETERS = 60_000_000
-"""Of a model that is run to see what it takes."""
+"""The largest model that is run to find out which inputs it accepts."""
 Call = dict[str, torch.Tensor]
 
 
 def example_calls(model: HubModel, config: Any) -> list[Given]:
-    """Example calls that a model takes: one, and for text another with a mask over padding.
+    """Return example calls that a model accepts: one, and for text another with a mask over padding.
 
     Args:
-        model: of ``transformers``.
-        config: its own, or a smaller one whose inputs are also the model's.
+        model: the model.
+        config: its configuration, or a smaller one with the same inputs.
 
     Raises:
-        UsageError: none that the configuration says is taken; gives the model's own words.
+        UsageError: the model accepts none of the drawn inputs; gives its error.
     """
     takes = inspect.signature(model.model_class.forward).parameters
     drawn = {name: tensor for name, tensor in drawn_inputs(config).items() if name in takes}
@@ -41,7 +41,7 @@ def example_calls(model: HubModel, config: Any) -> list[Given]:
             said = refused(model, config, (), call)
             if not said:
                 return [((), one) for one in (call, *_with_mask(model, config, call, takes))]
-        why = why or said  # of one text each, as most models take
+        why = why or said  # the error with one text for each example, as most models take
         if "input_ids" not in drawn:
             break
     raise UsageError(
@@ -51,7 +51,7 @@ def example_calls(model: HubModel, config: Any) -> list[Given]:
 
 
 def _says_no_size(model: HubModel, config: Any, takes: Mapping[str, inspect.Parameter]) -> str:
-    """What to do about a model none of whose inputs is drawn."""
+    """Return the message for a model none of whose inputs can be drawn."""
     kind = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     names = [name for name, one in takes.items() if one.kind in kind and name != "self"]
     needed = [name for name in names if takes[name].default is inspect.Parameter.empty] or names[:4]
@@ -65,13 +65,13 @@ def _says_no_size(model: HubModel, config: Any, takes: Mapping[str, inspect.Para
 
 
 def _main(model: HubModel, inputs: Call) -> Call:
-    """What a class says it takes first of all: one input, or some."""
+    """Return the main input that a class names: one, or several."""
     said = getattr(model.model_class, "main_input_name", "input_ids")
     return {name: inputs[name] for name in ([said] if isinstance(said, str) else said) if name in inputs}
 
 
 def _more_and_more(first: Call, drawn: Call) -> Iterator[Call]:
-    """Calls with one input more each."""
+    """Yield calls, each with one more input than the one before."""
     call = dict(first)
     if call:
         yield dict(call)
@@ -82,7 +82,7 @@ def _more_and_more(first: Call, drawn: Call) -> Iterator[Call]:
 
 
 def _with_mask(model: HubModel, config: Any, call: Call, takes: Mapping[str, Any]) -> list[Call]:
-    """The same call with two sentences of different lengths, where the model takes a mask over tokens."""
+    """Return the call with two sentences of different lengths, if the model takes a mask over tokens."""
     if "input_ids" not in call or "attention_mask" not in takes:
         return []
     mask = torch.ones(call["input_ids"].shape, dtype=torch.long)
@@ -92,13 +92,13 @@ def _with_mask(model: HubModel, config: Any, call: Call, takes: Mapping[str, Any
 
 
 def refused(model: HubModel, config: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """What a model says of a call; empty where it takes it.
+    """Return a model's error for a call; empty if it accepts the call.
 
     Args:
-        model: of ``transformers``.
-        config: with which it is built, if it is not too large for that.
-        args: of the call.
-        kwargs: those by name.
+        model: the model.
+        config: the configuration that it is built with, unless that is too large.
+        args: positional arguments.
+        kwargs: keyword arguments.
     """
     if why := _unbuilt(model, config):
         return why
@@ -111,7 +111,7 @@ def refused(model: HubModel, config: Any, args: tuple[Any, ...], kwargs: dict[st
 
 
 def _unbuilt(model: HubModel, config: Any) -> str:
-    """Why a model cannot be tried: its class refuses the configuration, or it is too large; empty where it can be."""
+    """Return why a model cannot be tried: its class refuses the configuration, or it is too large; empty if it can."""
     try:
         with torch.device("meta"):
             count = sum(one.numel() for one in model.build(config).parameters())

@@ -1,4 +1,4 @@
-"""Fewer layers and experts of a model of ``transformers``: as few as show every kind of them."""
+"""Reduce the layers and experts of a ``transformers`` model to as few as show every kind of them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ EXPERTS = re.compile(r"num_(local_)?experts|n_routed_experts")
 CHOSEN = re.compile(r"num_experts_per_tok|moe_topk|top_k_experts")
 OF_LAYERS = re.compile(r"layer_types|mlp_layer_types|attention_types|attention_layers|layers_block_type")
 OF_DEPTH = re.compile(r"drop_path_rate|stochastic_depth_rate")
-"""The last of rates that grow from layer to layer, so that each layer has one of its own."""
+"""The last of the rates that grow from layer to layer: each layer has a rate of its own."""
 Path = tuple[str, ...]
-"""Of a field: the names of the configurations that it lies in, and its own."""
+"""A field's path: the names of the configurations around it, and its own."""
 
 
 def fewer_layers(fields: Mapping[Path, Any], shared: Mapping[Path, int]) -> dict[Path, Any]:
-    """Fewer layers and experts; of layers that share their weights as many rounds as are needed.
+    """Return fewer layers and experts; for layers that share weights, as many rounds as are needed.
 
-    As many layers as the model's where each has a number of its own, that follows from how many there are.
+    All layers stay if each has a number of its own that depends on how many there are.
 
     Args:
-        fields: of a configuration and of those within it.
-        shared: of each field that counts layers, how many rounds through the same ones show that they are a loop.
+        fields: the fields of a configuration and of the nested ones.
+        shared: for each field that counts layers, how many rounds over the same layers show that they are a loop.
     """
     found: dict[Path, Any] = {}
     for path, value in fields.items():
@@ -57,24 +57,24 @@ def is_number_of_layers(path: Path, value: Any) -> bool:
 
 
 def _layers_needed(fields: Mapping[Path, Any], owner: Path) -> int:
-    """How many layers show every kind of them; two at least."""
+    """Return how many layers show every kind of them; at least two."""
     said = [value for path, value in fields.items() if path[:-1] == owner and OF_LAYERS.fullmatch(path[-1])]
     lists = [_kinds(value) for value in said if isinstance(value, list | tuple)]
     return max([2, *(kinds.index(kind) + 1 for kinds in lists for kind in kinds)])
 
 
 def _kinds(value: Sequence[Any]) -> list[Any]:
-    """The kind of each layer; ``[[kinds, times], …]`` is written out."""
+    """Return the kind of each layer; ``[[kinds, times], …]`` is expanded."""
     return [kind for kinds, times in value for kind in kinds * times] if _is_counted(value) else list(value)
 
 
 def _first_kinds(value: list[Any], count: int) -> list[Any]:
-    """The kinds of the first layers, as a configuration says them."""
+    """Return the kinds of the first layers, in the form of the configuration."""
     return [[_kinds(value)[:count], 1]] if _is_counted(value) else value[:count]
 
 
 def _is_counted(value: Sequence[Any]) -> bool:
-    """Whether kinds of layers are said as ``[[["global", "local"], 12]]``: in turn, so many times."""
+    """Whether kinds of layers have the form ``[[["global", "local"], 12]]``: in turn, 12 times."""
     return all(
         isinstance(one, list | tuple) and len(one) == 2 and isinstance(one[0], list) and isinstance(one[1], int)
         for one in value

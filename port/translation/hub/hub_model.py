@@ -1,4 +1,4 @@
-"""A model of ``transformers``: found by a folder with ``config.json`` or a class's name, built from its config."""
+"""Find a model of ``transformers`` by a folder or a class's name, and build it from its configuration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from port.errors import UnknownChoice, UsageError
-from port.translation.hub.derived_fields import anew, nested, with_fields
+from port.translation.hub.derived_fields import nested, rebuilt, with_fields
 from port.translation.hub.experts import with_grouped_experts
 from port.translation.hub.target import PREFIX
 
@@ -19,14 +19,13 @@ if TYPE_CHECKING:
 
 CONFIG_FILE = "config.json"
 PLAIN = {"use_cache": False, "return_dict": True, "output_attentions": False, "output_hidden_states": False}
-"""Fields that every model is built with: one pass forward, without a cache."""
+"""Fields that every model is built with: a forward pass without a cache."""
 DRAWN_BY_NUMPY: Mapping[str, Any] = {"apply_spec_augment": False, "mask_time_prob": 0.0, "mask_feature_prob": 0.0}
-"""Fields that say that training masks its own inputs, by numbers of numpy's, which nothing that is compiled draws, and
-their values without it: a switch, and where a configuration has none, how much is masked."""
-
+"""Fields by which a model in training masks its inputs with random numbers of numpy, which compiled code cannot draw,
+with the values that turn this off: a switch, and for configurations without a switch, how much is masked."""
 
 LAYERS = re.compile(r"num_(hidden_|decoder_|encoder_)?layers|n_layers?|(en|de)coder_layers")
-"""Fields that say how many layers a model has."""
+"""Fields that count a model's layers."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +33,10 @@ class HubModel:
     """A class of ``transformers`` and the configuration of one of its models.
 
     Attributes:
-        model_class: of ``transformers``, or of the folder's own code.
-        config: of the model, at its real size.
-        folder: it was read from; None of a class.
-        remarks: what it is built without, and why: a sentence each.
+        model_class: a class of ``transformers``, or of the folder's own code.
+        config: the model's configuration, at its real size.
+        folder: the folder that it was read from; None for a class.
+        remarks: what the model is built without, and why; a sentence each.
     """
 
     model_class: Any
@@ -47,16 +46,16 @@ class HubModel:
 
     @property
     def name(self) -> str:
-        """Of its class."""
+        """The name of its class."""
         return str(self.model_class.__name__)
 
     def build(self, config: Any = None) -> torch.nn.Module:
-        """The module in evaluation, with new weights.
+        """Return the module in evaluation mode, with new weights.
 
         Args:
-            config: another one than the model's.
+            config: another configuration than the model's.
         """
-        module: torch.nn.Module = self.model_class(anew(self.config if config is None else config))
+        module: torch.nn.Module = self.model_class(rebuilt(self.config if config is None else config))
         return module.eval()
 
 
@@ -67,12 +66,12 @@ def hub_model(target: str, fields: Mapping[str, Any], *, trust_remote_code: bool
         target: ``transformers:FOLDER``, with ``config.json`` in it; ``transformers:BertModel``, with the configuration
             that its class has by default; or ``transformers:AutoModelForCausalLM``, whose configuration says its
             ``model_type``.
-        fields: of the configuration, which are set.
-        trust_remote_code: whether code that lies in the folder may be run.
+        fields: fields of the configuration to set.
+        trust_remote_code: whether code in the folder may be run.
 
     Raises:
-        UsageError: ``transformers`` is not installed; there is no such folder or class; the configuration is of no
-            known class, or wants code of the folder's own; a field that it has not, or a value that it does not take.
+        UsageError: ``transformers`` is not installed; there is no such folder or class; the configuration's class is
+            unknown, or in the folder's own code; a field does not exist, or does not take the value.
     """
     try:
         import transformers
@@ -95,7 +94,7 @@ def hub_model(target: str, fields: Mapping[str, Any], *, trust_remote_code: bool
 
 
 def _said_without_layers(model: HubModel) -> HubModel:
-    """The same model, with a remark where it is built without any layers."""
+    """Return the model, with a remark for each kind of layer that it has none of."""
     remarks = [
         f"built with {name} = 0 of {where}: {model.name} has no such layers, and is compared without them"
         for where, name, number in _numbers_of_layers(model.config)
@@ -108,21 +107,21 @@ def _check_config(model: HubModel, target: str) -> None:
     """Check a configuration with all its fields.
 
     Raises:
-        UsageError: its class refuses them together, or a number of layers is negative, of which transformers makes a
-            model without any.
+        UsageError: its class refuses the combination, or a number of layers is negative, for which transformers would
+            make a model without layers.
     """
     for where, name, number in _numbers_of_layers(model.config):
         if number < 0:
             raise UsageError(f"{target}: {where} has {name} = {number}; a number of layers is at least 0")
     try:
-        anew(model.config)
+        rebuilt(model.config)
     except Exception as error:
         where = type(model.config).__name__
         raise UsageError(f"{target}: {where} does not take its fields: {reason(error)}") from error
 
 
 def _numbers_of_layers(config: Any) -> Iterator[tuple[str, str, int]]:
-    """The class of a configuration, or of one within it, a field that counts layers, and its value."""
+    """Yield the class of each configuration, nested ones included, with a field that counts layers and its value."""
     for one in (config, *nested(config)):
         for name, value in vars(one).items():
             if LAYERS.fullmatch(name) and isinstance(value, int):
@@ -130,7 +129,7 @@ def _numbers_of_layers(config: Any) -> Iterator[tuple[str, str, int]]:
 
 
 def _without_augmentation(model: HubModel, fields: Mapping[str, Any]) -> HubModel:
-    """The same model whose training takes its inputs as they are, where nobody asks for something else."""
+    """Return the model without random masks of its inputs in training, unless ``fields`` ask for them."""
     remarks = []
     everywhere = (model.config, *nested(model.config))
     for name, value in DRAWN_BY_NUMPY.items():
@@ -146,7 +145,7 @@ def _without_augmentation(model: HubModel, fields: Mapping[str, Any]) -> HubMode
 
 
 def _masked_by(config: Any, name: str) -> str:
-    """The field that turns off what another asks for: the switch, if there is one."""
+    """Return the field that turns off what another one sets: the switch, if there is one."""
     switch = next(iter(DRAWN_BY_NUMPY))
     return switch if hasattr(config, switch) else name
 
@@ -166,8 +165,8 @@ def _of_folder(folder: Path, fields: Mapping[str, Any], trust_remote_code: bool)
     if said.get("auto_map") and not trust_remote_code:
         code = ", ".join(sorted({str(value).partition(".")[0] + ".py" for value in said["auto_map"].values()}))
         raise UsageError(
-            f"{file} wants code that lies in the folder ({code}), which is not run unless you say so: read it, and "
-            "give --trust-remote-code"
+            f"{file} requires code from the folder ({code}), which is not run unless you allow it: read it, and "
+            "pass --trust-remote-code"
         )
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=trust_remote_code)
@@ -178,7 +177,7 @@ def _of_folder(folder: Path, fields: Mapping[str, Any], trust_remote_code: bool)
 
 
 def _class_of(config: Any, said: Mapping[str, Any], folder: Path, trust_remote_code: bool) -> Any:
-    """The class that a configuration says its weights are of; otherwise the model without a head."""
+    """Return the class that the configuration names; otherwise the model without a head."""
     import transformers
 
     names = said.get("architectures") or []
@@ -221,11 +220,11 @@ def _of_class(name: str, fields: Mapping[str, Any]) -> HubModel:
 
 
 def _named(name: str) -> Any:
-    """What transformers has by a name; None where it has nothing.
+    """Return an attribute of transformers; None if there is none of this name.
 
     Raises:
-        UsageError: it needs a package that is not installed; transformers then has a placeholder in its place, which
-            raises `ImportError` when it is used.
+        UsageError: it needs a package that is not installed; transformers then has a placeholder, which raises
+            `ImportError` when it is used.
     """
     import transformers
 
@@ -238,7 +237,7 @@ def _named(name: str) -> Any:
 
 
 def _mapped(auto: Any, config: Any, where: str) -> Any:
-    """The class that an ``Auto`` class has for a configuration."""
+    """Return the class that an ``Auto`` class maps a configuration to."""
     mapping = auto._model_mapping
     if type(config) not in mapping:
         raise UsageError(f"{where}: {auto.__name__} has no class for {type(config).__name__}")
@@ -247,7 +246,7 @@ def _mapped(auto: Any, config: Any, where: str) -> Any:
 
 
 def _with(config: Any, fields: Mapping[str, Any], where: str) -> Any:
-    """A configuration with other fields; ``text_config.hidden_size`` is of one within it."""
+    """Return a configuration with other fields; ``text_config.hidden_size`` is one of a nested configuration."""
     known = config.to_dict()
     own: dict[str, Any] = {}
     for name, value in fields.items():
@@ -272,7 +271,7 @@ def _set_everywhere(config: Any, name: str, value: Any) -> None:
 
 
 def reason(error: BaseException) -> str:
-    """The first line of an error of transformers', with what follows a colon at its end: the reason."""
+    """Return the first line of an error of transformers, and the line after it if it ends with a colon."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     end = next((number for number, line in enumerate(lines, start=1) if not line.endswith(":")), len(lines))
     return " ".join(lines[:end]) or type(error).__name__

@@ -1,8 +1,7 @@
-"""The smallest configuration of a model of ``transformers`` that its own divisibility allows: it is proved there.
+"""Find the smallest configuration of a ``transformers`` model that its divisibility allows; the proof is made there.
 
-Layers become two, or as many as show every kind of them or that they are a loop through the same ones; widths, heads
-and experts are divided by what divides them all. Sizes of inputs and vocabularies stay: the same example inputs go into
-both.
+Layers are reduced to two, or to as many as show every kind of layer or a loop over shared ones; widths, heads and
+experts are divided by common divisors. Sizes of inputs and vocabularies stay: both sizes take the same example inputs.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ INNER = re.compile(r"(.*_)?intermediate_size|d_ff|(.*_)?ffn_dim|ffn_hidden_size"
 HEADS = re.compile(r"(num_|n_|(en|de)coder_)?(attention_|key_value_|kv_)?heads?|num_key_value_heads")
 HEAD_WIDTHS = re.compile(r"head_dim|d_kv|qk_(rope|nope)_head_dim|v_head_dim|query_pre_attn_scalar")
 ROTATED = re.compile(r"rotary_dim")
-"""How much of a head is turned by its position: the same share of a narrow one."""
+"""How much of a head is rotated by its position: the same share of a narrow head."""
 HIDDEN = ("hidden_size", "hidden_sizes", "d_model", "n_embd", "dim", "embed_dim", "emb_dim", "conv_dim")
 NUMBERS_OF_HEADS = ("num_attention_heads", "num_heads", "n_head", "n_heads", "encoder_attention_heads")
 NARROWEST = 16
 """The least width of a model's hidden states."""
 NARROW = 4
-"""The least of any other width, if it is not less itself: what is 1 wide is broadcast, which no other width is."""
+"""The least of any other width, unless the model's is smaller: an axis of length 1 would be broadcast."""
 FEWEST_HEADS = 2
 DEEP_TRIES = 8
 """Narrow sizes that are tried with all of the model's layers."""
@@ -47,12 +46,12 @@ HEAD_WIDTH = 8
 
 @dataclass(frozen=True)
 class SmallConfig:
-    """A configuration that fits.
+    """A small configuration.
 
     Attributes:
-        config: itself.
-        settings: the fields that are others than the model's, with their values, as ``text_config.hidden_size``.
-        calls: example calls that both take.
+        config: the configuration.
+        settings: the fields that differ from the model's, ``text_config.hidden_size``, with their values.
+        calls: example calls that both sizes accept.
     """
 
     config: Any
@@ -61,14 +60,14 @@ class SmallConfig:
 
 
 def small_config(model: HubModel, examples: Sequence[Given] = ()) -> SmallConfig:
-    """Find it, by trying what is constructed and takes a batch, the smallest first.
+    """Find the small configuration: the smallest that can be constructed and accepts a batch.
 
     Args:
-        model: of ``transformers``.
-        examples: example calls that it has to take; without any they are drawn.
+        model: the model.
+        examples: example calls that it must accept; by default they are drawn.
 
     Raises:
-        UsageError: no size takes them, or inputs that its configuration says; gives the model's own words.
+        UsageError: no size accepts these, or inputs drawn from its configuration; gives the model's error.
     """
     fields = dict(_fields(model.config, ()))
     why: UsageError | None = None
@@ -78,7 +77,7 @@ def small_config(model: HubModel, examples: Sequence[Given] = ()) -> SmallConfig
             config = _of_size(model, settings)
             calls = _taken(model, config, examples) if examples else example_calls(model, config)
         except UsageError as error:
-            why = why or error  # of the smallest: the largest may only be too large to try
+            why = why or error  # the smallest one's: the largest may only be too large to try
             continue
         return SmallConfig(config, {".".join(path): value for path, value in settings.items()}, calls)
     assert why is not None
@@ -86,20 +85,20 @@ def small_config(model: HubModel, examples: Sequence[Given] = ()) -> SmallConfig
 
 
 def _of_size(model: HubModel, settings: Mapping[Path, Any]) -> Any:
-    """The model's configuration with settings.
+    """Return the model's configuration with some settings.
 
     Raises:
-        UsageError: its class refuses them together; gives its own words.
+        UsageError: its class refuses the combination; gives its error.
     """
     try:
         return _resized(model.config, settings)
-    except Exception as error:  # the original's code, which says by itself what does not fit
+    except Exception as error:  # the original's code reports what does not fit
         said = ", ".join(f"{'.'.join(path)} = {value!r}" for path, value in settings.items())
         raise UsageError(f"{type(model.config).__name__} does not take {said}: {reason(error)}") from error
 
 
 def _resized(config: Any, settings: Mapping[Path, Any]) -> Any:
-    """A configuration with settings of its own and of those within it."""
+    """Return a configuration with settings of its own and of the nested ones."""
     made = with_fields(config, {path[0]: value for path, value in settings.items() if len(path) == 1})
     for head in dict.fromkeys(path[0] for path in settings if len(path) > 1):
         inner = {path[1:]: value for path, value in settings.items() if path[0] == head and len(path) > 1}
@@ -108,7 +107,7 @@ def _resized(config: Any, settings: Mapping[Path, Any]) -> Any:
 
 
 def _taken(model: HubModel, config: Any, examples: Sequence[Given]) -> Sequence[Given]:
-    """The user's calls, if a model takes them all."""
+    """Return the user's calls, if the model accepts them all."""
     for args, kwargs in examples:
         if why := refused(model, config, args, kwargs):
             raise UsageError(f"{model.name} does not take the inputs that it is given: {why}")
@@ -116,7 +115,7 @@ def _taken(model: HubModel, config: Any, examples: Sequence[Given]) -> Sequence[
 
 
 def _fields(config: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    """Every field of a configuration and of those within it."""
+    """Yield every field of a configuration and of the nested ones."""
     from transformers import PretrainedConfig
 
     aliases = set(getattr(config, "attribute_map", {}))
@@ -128,9 +127,9 @@ def _fields(config: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 
 
 def _candidates(fields: Mapping[Path, Any], shared: Mapping[Path, int]) -> Iterator[dict[Path, Any]]:
-    """Settings that may fit, the smallest first; the model's own sizes at last.
+    """Yield settings that may fit, the smallest first; the model's own sizes last.
 
-    Where layers are chosen by their number, narrow ones may have to be as many as the model's.
+    If layers are chosen by their number, a narrow model may need as many as the original.
     """
     fewer = fewer_layers(fields, shared)
     narrow = [scaled | _head_widths(fields, scaled) for scaled in _narrow(fields)]
@@ -142,7 +141,7 @@ def _candidates(fields: Mapping[Path, Any], shared: Mapping[Path, int]) -> Itera
 
 
 def _narrow(fields: Mapping[Path, Any]) -> Iterator[dict[Path, Any]]:
-    """Widths and heads, the smallest first: an inner width is divided by what divides itself."""
+    """Yield widths and heads, the smallest first; an inner width is divided by its own divisors."""
     widths, heads = _matching(fields, WIDTHS), _matching(fields, HEADS)
     outer = {path: value for path, value in widths.items() if not INNER.fullmatch(path[-1])} or widths
     hidden = min((min(numbers(value)) for path, value in widths.items() if _is_hidden(path[-1])), default=0)
@@ -154,7 +153,7 @@ def _narrow(fields: Mapping[Path, Any]) -> Iterator[dict[Path, Any]]:
 
 
 def _fewer_heads(heads: Mapping[Path, Any]) -> Iterator[dict[Path, Any]]:
-    """Heads, the fewest first: those of keys stay fewer than those of queries where they are, and divide them."""
+    """Yield numbers of heads, the fewest first; fewer key heads than query heads stay fewer, and divide them."""
     before: dict[Path, Any] | None = None
     for most in range(max((one for value in heads.values() for one in numbers(value)), default=1), 0, -1):
         found = {path: divided_at_most(value, most, FEWEST_HEADS) for path, value in heads.items()}
@@ -164,7 +163,7 @@ def _fewer_heads(heads: Mapping[Path, Any]) -> Iterator[dict[Path, Any]]:
 
 
 def _are_grouped(heads: Mapping[Path, Any], found: Mapping[Path, Any], path: Path) -> bool:
-    """Whether the heads of a field are, among the others of its configuration, what they were: equal, or groups."""
+    """Whether a field's heads keep their relation to the others of its configuration: equal, or groups."""
     kept = [
         other
         for other in heads
@@ -178,10 +177,10 @@ def _are_grouped(heads: Mapping[Path, Any], found: Mapping[Path, Any], path: Pat
 
 
 def _shows_its_numbers(settings: Mapping[Path, Any]) -> bool:
-    """Whether what is computed with a hidden width, or with a head's, shows where it comes from.
+    """Whether numbers computed from a hidden width, or from a head's, can be traced to it.
 
-    A model scales by roots of its widths. That of 16 is 4, or 0.25: a number that may have come from anywhere. A head
-    that is 2 wide has one frequency, which is 1 whatever the base.
+    A model scales by square roots of its widths. That of 16 is 4, or 0.25, which may have come from anywhere. A head
+    of width 2 has one frequency, which is 1 whatever the base.
     """
     hidden = {path: numbers(value) for path, value in settings.items() if _is_hidden(path[-1])}
     heads = [
@@ -195,7 +194,7 @@ def _shows_its_numbers(settings: Mapping[Path, Any]) -> bool:
 
 
 def _apart(widths: dict[Path, Any]) -> dict[Path, Any]:
-    """Widths of which an inner one is not as wide as its model: a square hides what is transposed."""
+    """Return the widths, with inner ones different from the model's: a square matrix hides a transpose."""
     wider = {}
     for path, value in widths.items():
         hidden = [widths[(*path[:-1], name)] for name in ("hidden_size", "d_model") if (*path[:-1], name) in widths]
@@ -205,12 +204,12 @@ def _apart(widths: dict[Path, Any]) -> dict[Path, Any]:
 
 
 def _are_wide(widths: Mapping[Path, Any], by: int) -> bool:
-    """Whether no width that is divided is less than a proof needs."""
+    """Whether every divided width is as large as a proof needs."""
     return all(one // by >= min(one, NARROW) for value in widths.values() for one in numbers(value))
 
 
 def _head_widths(fields: Mapping[Path, Any], scaled: Mapping[Path, Any]) -> dict[Path, int]:
-    """The widths of heads, where a configuration says them beside its own width."""
+    """Return the widths of heads, if the configuration has them beside its own width."""
     found = {}
     for path, value in _matching(fields, HEAD_WIDTHS).items():
         if not isinstance(value, int):
@@ -223,9 +222,9 @@ def _head_widths(fields: Mapping[Path, Any], scaled: Mapping[Path, Any]) -> dict
         else:
             found[path] = HEAD_WIDTH if value % HEAD_WIDTH == 0 else value
     for path in [path for path in _matching(fields, ROTATED) if isinstance(fields[path], int)]:
-        before, behind = (_head_width(one, path[:-1]) for one in (fields, {**fields, **scaled, **found}))
-        if before and behind:
-            found[path] = max(min(NARROW, behind), fields[path] * behind // before // 2 * 2)
+        before, after = (_head_width(one, path[:-1]) for one in (fields, {**fields, **scaled, **found}))
+        if before and after:
+            found[path] = max(min(NARROW, after), fields[path] * after // before // 2 * 2)
     for path in [path for path in fields if path[-1] == "qk_head_dim"]:
         parts = [found.get((*path[:-1], f"qk_{kind}_head_dim"), 0) for kind in ("rope", "nope")]
         if all(parts):
@@ -234,7 +233,7 @@ def _head_widths(fields: Mapping[Path, Any], scaled: Mapping[Path, Any]) -> dict
 
 
 def _head_width(fields: Mapping[Path, Any], owner: Path) -> int:
-    """How wide a head is, as a configuration says or as its own width follows; 0 where it says neither."""
+    """Return a head's width, from its own field or from the hidden width; 0 if neither is known."""
     if isinstance(said := fields.get((*owner, "head_dim")), int):
         return said
     hidden = [fields[*owner, name] for name in HIDDEN if isinstance(fields.get((*owner, name)), int)]

@@ -1,4 +1,4 @@
-"""What a configuration's own code makes of its fields is made anew where these are others."""
+"""What a configuration's own code makes of its fields is made rebuilt where these are others."""
 
 from __future__ import annotations
 

@@ -1,31 +1,31 @@
-"""A function behind decorators, made anew: each wrapper is copied around the new one, with what it closes over."""
+"""Replace the function inside decorators: each wrapper is copied around the new function, with its closure."""
 
 from __future__ import annotations
 
 from types import CellType, FunctionType
 
 
-def decorated(function: FunctionType) -> FunctionType:
-    """The function that decorators wrap; itself where none does, or where what they wrap cannot be exchanged.
+def undecorated(function: FunctionType) -> FunctionType:
+    """Return the function inside decorators; the function itself if there are none, or if they cannot be copied.
 
     Args:
-        function: as it stands in a class; wrappers say what they wrap, as `functools.wraps` does.
+        function: a function in a class; each wrapper has ``__wrapped__``, which `functools.wraps` sets.
     """
     inner = vars(function).get("__wrapped__")
-    return decorated(inner) if isinstance(inner, FunctionType) and _places(function, inner) else function
+    return undecorated(inner) if isinstance(inner, FunctionType) and _places(function, inner) else function
 
 
-def behind_decorators(function: FunctionType, made: FunctionType) -> FunctionType:
-    """The same wrappers around another function.
+def redecorated(function: FunctionType, made: FunctionType) -> FunctionType:
+    """Return copies of a function's wrappers around another function.
 
     Args:
-        function: stays as it is.
-        made: takes the place of ``decorated(function)``.
+        function: left unchanged.
+        made: the function that replaces ``undecorated(function)``.
     """
     inner = vars(function).get("__wrapped__")
     if not isinstance(inner, FunctionType) or not (places := _places(function, inner)):
         return made
-    new = behind_decorators(inner, made)
+    new = redecorated(inner, made)
     cells = function.__closure__ or ()
     closure = tuple(CellType(new) if place in places else cell for place, cell in enumerate(cells))
     copy = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, closure)
@@ -36,7 +36,7 @@ def behind_decorators(function: FunctionType, made: FunctionType) -> FunctionTyp
 
 
 def _places(function: FunctionType, inner: FunctionType) -> set[int]:
-    """Where a wrapper holds what it wraps, among the variables that it closes over."""
+    """Return the places of the wrapped function in a wrapper's closure."""
     cells = enumerate(function.__closure__ or ())
     return {place for place, cell in cells if _contents(cell) is inner}
 
@@ -44,5 +44,5 @@ def _places(function: FunctionType, inner: FunctionType) -> set[int]:
 def _contents(cell: CellType) -> object:
     try:
         return cell.cell_contents
-    except ValueError:  # of a variable that is not assigned yet
+    except ValueError:  # the variable is not assigned yet
         return None

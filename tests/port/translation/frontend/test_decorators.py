@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from port.translation.frontend.behind_decorators import behind_decorators, decorated
+from port.translation.frontend.decorators import redecorated, undecorated
 
 
 def counting(calls: list[str], name: str) -> Callable[[Any], Any]:
@@ -32,17 +32,17 @@ def test_each_wrapper_is_called_around_the_new_function() -> None:
     def thrice(x: int, *, more: int = 1) -> int:
         return 3 * x + more
 
-    assert decorated(twice)(5) == 11 and not calls
-    made = behind_decorators(twice, thrice)
+    assert undecorated(twice)(5) == 11 and not calls
+    made = redecorated(twice, thrice)
     assert (made(5), made(5, more=4), calls) == (16, 19, ["outer", "inner"] * 2)
-    assert made.__name__ == "twice" and decorated(made) is thrice
+    assert made.__name__ == "twice" and undecorated(made) is thrice
     # What stands in the class is as it was.
-    assert twice(5) == 11 and decorated(decorated(twice)) is decorated(twice)
+    assert twice(5) == 11 and undecorated(undecorated(twice)) is undecorated(twice)
 
 
 def test_what_no_decorator_wraps_is_the_function_itself() -> None:
-    assert decorated(counting) is counting
-    assert behind_decorators(counting, decorated) is decorated
+    assert undecorated(counting) is counting
+    assert redecorated(counting, undecorated) is undecorated
 
 
 def test_what_a_wrapper_holds_otherwise_is_left_alone() -> None:
@@ -61,4 +61,4 @@ def test_what_a_wrapper_holds_otherwise_is_left_alone() -> None:
     def twice(x: int) -> int:
         return 2 * x
 
-    assert decorated(twice) is twice
+    assert undecorated(twice) is twice
