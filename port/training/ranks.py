@@ -17,6 +17,7 @@ from port.records.recorder import RECORD_VARIABLE
 from port.training.signals import how_it_ended
 
 TORCHRUN = r"torch/distributed/elastic/multiprocessing/api\.py:\d+"
+KILLED = -9  # the exit code of a process that SIGKILL ended
 STACK_SECONDS = 0.5  # for a rank to write its stack into the log
 
 
@@ -29,18 +30,30 @@ def first_to_fail(printed: str) -> str | None:
     ours = re.findall(r"^rank \d+ of \d+ was the first to fail: .+$", printed, re.MULTILINE)
     if ours:
         return str(ours[-1])
-    # torchrun's table of failures; the code is negative for a signal.
-    torchs = re.findall(r"Root Cause.*?rank\s*: (\d+).*?exitcode\s*: (-?\d+)", printed, re.DOTALL)
-    if not torchs:
-        return None
-    rank, code = torchs[-1][0], int(torchs[-1][1])
-    return f"rank {rank} was the first to fail: {how_it_ended(code)}"
+    found = _in_torchruns_table(printed)
+    return None if found is None else f"rank {found[0]} was the first to fail: {how_it_ended(found[1])}"
 
 
 def exit_code_of_rank(printed: str) -> int | None:
     """The exit code of the rank that failed first: torchrun's own is 1, whatever the rank's."""
-    found = re.findall(r"Root Cause.*?exitcode\s*: (-?\d+)", printed, re.DOTALL)
-    return int(found[-1]) if found else None
+    found = _in_torchruns_table(printed)
+    return None if found is None else found[1]
+
+
+def _in_torchruns_table(printed: str) -> tuple[int, int] | None:
+    """The first rank to fail, and its exit code (negative for a signal), from the last table that torchrun printed.
+
+    torchrun looks every 100 ms. Of ranks that it finds dead together its root cause is the one with the least number;
+    but if one was killed, the others only lost it. torchrun itself kills only ranks that it has sent another signal.
+    """
+    others, is_there, root = printed.rpartition("Failures:\n")[2].partition("Root Cause")
+    failed = re.findall(r"rank\s*: (\d+) .*?exitcode\s*: (-?\d+) \(pid: (\d+)\)", f"{root}{others}", re.DOTALL)
+    if not is_there or not failed:
+        return None
+    ended = set(re.findall(r"Sending process (\d+) closing signal", printed))
+    killed = [each for each in failed if int(each[1]) == KILLED and each[2] not in ended]
+    rank, code, _ = (killed or failed)[0]
+    return int(rank), int(code)
 
 
 def without_the_launcher(printed: str) -> str:
@@ -48,9 +61,9 @@ def without_the_launcher(printed: str) -> str:
     torchruns = re.search(rf"^[WE]\d{{4}} .*{TORCHRUN}\] (Sending process|failed \(exitcode)", printed, re.MULTILINE)
     if not torchruns:
         return printed
-    first = re.findall(r"Root Cause.*?rank\s*: (\d+)", printed, re.DOTALL)
+    first = _in_torchruns_table(printed)
     lines = printed[: torchruns.start()].rstrip("\r\n").split("\n")
-    others = re.compile(rf"\[rank(?!{first[-1]}\])\d+\]:") if first else re.compile(r"(?!)")
+    others = re.compile(rf"\[rank(?!{first[0]}\])\d+\]:") if first else re.compile(r"(?!)")
     return "\n".join(line for line in lines if not others.match(line))
 
 

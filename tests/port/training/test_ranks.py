@@ -90,6 +90,20 @@ class TestWhatALauncherPrinted:
         assert first_to_fail(SIGKILL + "started again\n" + EXIT_7) == "rank 1 was the first to fail: exit code 7"
         assert exit_code_of_rank(SIGKILL + EXIT_7) == 7
 
+    @posix_only
+    def test_of_ranks_found_dead_together_the_killed_one_was_first(self) -> None:
+        """The planted fault: torchrun says that rank 1 was; it has only lost rank 0."""
+        killed = TORCHRUN.format(rank=1, code=1, name="").replace(
+            "-15 (pid: 9797)  (SIGTERM)", "-9 (pid: 9797)  (SIGKILL)"
+        )
+        together = killed.replace("Sending process 9797", "Sending process 9799")
+        assert first_to_fail(together) == "rank 0 was the first to fail: signal 9 (SIGKILL)"
+        assert exit_code_of_rank(together) == -9
+        ranks = "[rank0]: the last words\n[rank1]: RuntimeError: Connection closed by peer\n"
+        assert without_the_launcher(ranks + together) == "[rank0]: the last words"
+        # One that torchrun itself killed, because it ignored SIGTERM.
+        assert first_to_fail(killed) == "rank 1 was the first to fail: exit code 1"
+
     def test_our_own_launchers_line(self) -> None:
         line = "rank 2 of 4 was the first to fail: signal 9 (SIGKILL)"
         assert first_to_fail(f"step 7\n{line}\n") == line
