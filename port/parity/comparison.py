@@ -14,7 +14,7 @@ from port.parity.diagnose.rounding import part_beyond_rounding
 from port.parity.report import CheckReport
 from port.parity.sides.cotangents import RandomCotangents
 from port.parity.sides.fitting import SMALLER, did_not_fit
-from port.parity.sides.run import Run
+from port.parity.sides.run import NO_NUMBERS, Run, are_empty
 
 
 @dataclass
@@ -86,7 +86,13 @@ class Comparison:
         rows = [self._weights()] if weights_compared else []
         for mode, result in results.items():
             rows += result.compared(mode, models.limits, self.steps)
-        why = [models.unfit, self.ended, *(why for result in results.values() for why in result.unjudged)]
+        is_empty = bool(results) and all(are_empty(result.outputs[0]) for result in results.values())
+        why = [
+            models.unfit,
+            self.ended,
+            NO_NUMBERS if is_empty else "",
+            *(why for result in results.values() for why in result.unjudged),
+        ]
         unjudged = tuple(dict.fromkeys(filter(None, why)))
         causes = causes_of(models, results, found, self.steps) if found else ()
         return CheckReport(

@@ -25,7 +25,7 @@ from port.parity.sides.cotangents import RandomCotangents
 from port.parity.sides.flax_side import FlaxSide
 from port.parity.sides.inputs import Inputs, inputs_from
 from port.parity.sides.precision import cpu_precision
-from port.parity.sides.run import Run
+from port.parity.sides.run import NO_NUMBERS, Run, are_empty
 from port.weights.sources import is_torch
 
 
@@ -124,6 +124,7 @@ class _Comparison:
         paths: the first module's path of each variable → the second's.
         limits: the limits of a difference.
         steps: forward passes before the running statistics are compared.
+        is_empty: of each compared mode, whether no output holds a number.
     """
 
     sides: tuple[FlaxSide, FlaxSide]
@@ -136,6 +137,7 @@ class _Comparison:
     layers: dict[str, tuple[LayerRow, ...]] = field(default_factory=dict)
     rows: list[Compared] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    is_empty: list[bool] = field(default_factory=list)
 
     def compare_weights(self) -> None:
         """Compare each side's weights, bit for bit."""
@@ -165,6 +167,8 @@ class _Comparison:
     def report(self, precision: str) -> CheckReport:
         """Return the findings as a report."""
         unjudged = tuple(row.unjudged for row in self.rows if row.unjudged)
+        if self.is_empty and all(self.is_empty):
+            unjudged = (NO_NUMBERS, *unjudged)
         status = Status.DIFFER if self.findings else Status.CANNOT_JUDGE if unjudged else Status.AGREE
         found = sorted(self.findings, key=lambda finding: (ORDER.index(finding.what), finding.mode))
         partings = sorted(self.partings, key=lambda parting: (parting.direction != "forward", parting.mode))
@@ -187,6 +191,7 @@ class _Comparison:
             return {b: array.astype(outputs[b].dtype) for b, array in fits.items() if array.shape == outputs[b].shape}
 
         second = self.sides[1].run(self.inputs[1], pulled, training=training)
+        self.is_empty.append(are_empty(first.outputs))
         before = len(self.findings)
         if not names and first.outputs:
             why = f"the first gives {len(first.outputs)} outputs, the second {len(second.outputs)}"

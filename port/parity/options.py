@@ -47,14 +47,14 @@ def check_steps(steps: Any) -> None:
 def check_inputs(inputs: Inputs) -> None:
     """Raise UsageError for an empty batch: any two models agree on it.
 
-    An array whose first axis is 0 long is one. An array that is empty otherwise, such as a cache without a token yet,
-    may stand beside others that are not.
+    An empty array, such as a cache without a token yet or an image without boxes, may stand beside others that are not.
+    Whether the outputs then hold numbers is seen when they are there: `port.parity.sides.run.are_empty`.
     """
     arrays = leaves(inputs.args) | leaves(inputs.kwargs)
-    is_all_empty = all(0 in array.shape for array in arrays.values())
-    for name, array in arrays.items():
-        if is_all_empty or (array.ndim and not array.shape[0]):
-            raise UsageError(f"input {name} has shape {tuple(array.shape)}: there is nothing to compare; pass a batch")
+    shapes = {name: tuple(array.shape) for name, array in arrays.items() if array.ndim}
+    if shapes and all(0 in shape for shape in shapes.values()):
+        name, shape = next(iter(shapes.items()))
+        raise UsageError(f"input {name} has shape {shape}: there is nothing to compare; pass a batch")
 
 
 def _check_limit(name: str, value: Any) -> None:

@@ -107,7 +107,7 @@ def translate(
         The translation: source, module with its weights, mapping, notes and proof.
 
     Raises:
-        UsageError: not a module, or it does not take its inputs; an input is an empty batch, on which any two modules
+        UsageError: not a module, or it does not take its inputs; all inputs are empty, on which any two modules
             agree; its copy computes something else; it hides a method of
             ``torch.nn.Module``; two ``cases`` that no argument distinguishes; a name in ``remat`` that is not a written
             class; an unknown ``remat_policy``; settings in ``at`` that the original or the source does not take.

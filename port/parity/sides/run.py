@@ -19,6 +19,9 @@ COTANGENTS = "gradients of the outputs"
 LET_GO = "gradients that were let go"
 """If gradients are taken in parts: the largest magnitude of each that was not kept, as an input of the others."""
 
+NO_NUMBERS = "the outputs hold no numbers, so any two models agree on them: compare at inputs for which they do"
+"""Why models whose outputs are empty in every mode cannot be judged."""
+
 Kinds = dict[str, Arrays]
 """The tensors of a run, by kind and by name."""
 
@@ -65,6 +68,11 @@ class Run:
             COTANGENTS: self.cotangents,
             BUFFERS: self.buffers,
         }
+
+
+def are_empty(outputs: Arrays) -> bool:
+    """Whether there are outputs, and none of them holds a number."""
+    return bool(outputs) and not any(array.size for array in outputs.values())
 
 
 def is_gradient(kind: str) -> bool:

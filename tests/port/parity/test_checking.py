@@ -17,6 +17,7 @@ from torch import nn
 import port
 from models.frozen import FlaxBands, FlaxPlain, TorchBands, TorchOpen
 from port.errors import UsageError, WeightsMismatch
+from port.judging import Status
 from port.nn import BatchNorm
 from port.weights.nnx_variables import variables_of
 
@@ -355,6 +356,33 @@ def test_folds_and_names_that_are_none() -> None:
 def test_an_empty_batch() -> None:
     with pytest.raises(UsageError, match=r"input 0 has shape \(0, 5\)"):
         port.check(*pair(), X[:0])
+
+
+class Rows(nn.Module):
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.linear, self.rows = nn.Linear(5, 3), rows
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x)[: self.rows]  # type: ignore[no-any-return]
+
+
+class FlaxRows(nnx.Module):
+    def __init__(self, rows: int) -> None:
+        self.linear, self.rows = nnx.Linear(5, 3, rngs=nnx.Rngs(0)), rows
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.linear(x)[: self.rows]
+
+
+@pytest.mark.parametrize(("rows", "status"), [(0, Status.CANNOT_JUDGE), (1, Status.AGREE)])
+def test_outputs_without_numbers_cannot_be_judged(rows: int, status: Status) -> None:
+    for report in (
+        port.check(Rows(rows), FlaxRows(rows), X, weights="torch"),
+        port.check_flax(FlaxRows(rows), FlaxRows(rows), X.numpy()),
+    ):
+        assert report.status is status, report
+        assert ("the outputs hold no numbers" in report.sentence) == (rows == 0)
 
 
 def test_nan_is_called_nan() -> None:

@@ -275,6 +275,25 @@ def test_an_empty_batch_proves_nothing(call: dict[str, Any]) -> None:
         port.translate(nn.Linear(3, 2), **call)
 
 
+class Rows(nn.Module):
+    """The first rows alone, none of them in some modes."""
+
+    def __init__(self, *empty: bool) -> None:
+        super().__init__()
+        self.linear, self.empty = nn.Linear(3, 2), empty
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.linear(x)[: 0 if self.training in self.empty else 1]
+
+
+@pytest.mark.parametrize("empty", [(True, False), (True,), (False,)], ids=["both", "training", "evaluation"])
+def test_outputs_without_numbers_prove_nothing(empty: tuple[bool, ...]) -> None:
+    torch.manual_seed(0)
+    proof = port.translate(Rows(*empty), torch.randn(2, 3), static=True).proof
+    assert proof is not None and proof.agrees == (len(empty) < 2), proof
+    assert ("CANNOT BE JUDGED\n  the outputs hold no numbers" in str(proof)) == (len(empty) > 1)
+
+
 class Returning(nn.Module):
     def __init__(self, what: Any) -> None:
         super().__init__()
