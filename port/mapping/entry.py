@@ -33,7 +33,6 @@ class Entry:
             not trained, `TORCH_ONLY` for a tensor without a place in Flax.
         shapes: the sources' shapes, if known.
         optional: whether it may be missing; the other side then keeps its value.
-        optional: whether it may be missing; the other side then keeps the value that it has.
     """
 
     sources: Names

@@ -14,9 +14,8 @@ from flax import nnx
 from jax.sharding import Mesh
 
 from port.errors import WeightsMismatch
-from port.nn.buffer import Buffer
 from port.nn.logical_axes import Rules, check_mesh, chosen_rules, heads_left_whole, names_of, shardings_by_rules
-from port.nn.per_layer import PerLayer
+from port.nn.saved_weights import names_in_file
 from port.nn.unknown_start import filled_later
 from port.nn.weights_file import open_weights
 
@@ -99,24 +98,19 @@ def load_on_mesh(
     Raises:
         UnknownChoice, UsageError: rules or a mesh with an unknown name; a mesh without devices.
         BrokenWeights: it is not a safetensors file.
-        WeightsMismatch: variables that are missing in the file, have another shape there, or are not divided evenly by
-            the mesh.
+        WeightsMismatch: the file does not match the model, as in `port.nn.load_weights`, or the mesh does not divide a
+            variable evenly.
     """
     check_mesh(mesh)
     with filled_later():
-        flat = nnx.to_flat_state(nnx.state(nnx.eval_shape(construct), nnx.Not(nnx.Any(nnx.RngState, PerLayer))))
-    variables = {".".join(map(str, place)): variable for place, variable in flat}
+        model = nnx.eval_shape(construct)
+    variables = {".".join(map(str, place)): variable for place, variable in nnx.to_flat_state(nnx.state(model))}
     with open_weights(path) as file:
-        names = {name: name for name in file.keys()}  # noqa: SIM118
-        if not names.keys() & variables.keys():
-            names = {name.partition(".")[2]: name for name in names}
-            variables = {name: one for name, one in variables.items() if name in names or not isinstance(one, Buffer)}
-        if lost := [name for name in variables if name not in names]:
-            raise WeightsMismatch(
-                f"{path} does not hold the weights of this model: it lacks the variables {', '.join(lost[:_LISTED])}"
-            )
-        slices = {name: file.get_slice(names[name]) for name in variables}
-        parts = {name: (tuple(part.get_shape()), _reader(part)) for name, part in slices.items()}
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
+        mismatch = f"{path} does not hold the weights of this {type(model).__name__}"
+        names = names_in_file(shapes, variables, mismatch)
+        parts = {own: (shapes[name], _reader(slices[name])) for own, name in names.items()}
         return on_mesh(construct, mesh, rules, given=given, parts=parts)
 
 

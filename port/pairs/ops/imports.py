@@ -8,7 +8,7 @@ from collections.abc import Iterable
 TAKEN = frozenset(
     {
         *("jax", "jnp", "np", "lax", "nnx", "F", "partial", "math", "port", "torch"),
-        *("Any", "Path", "self", "load", "load_file"),
+        *("Any", "Path", "self", "load", "load_weights"),
     }
 )
 """Names that already have a meaning in expressions or in generated source."""

@@ -42,31 +42,22 @@ def load_function(
             "    if mesh is not None:",
             f"        return load_on_mesh(lambda: {root}({options}), path, mesh, RULES, rules)",
         ]
-    lines = [f"    with filled_later():\n        {made}" if partly else f"    {made}"]
+    lines = [*onto, f"    with filled_later():\n        {made}" if partly else f"    {made}"]
     own = ["filled_later"] if partly else []
     summary = "Load the model with its weights"
     if takes_arguments or arguments:
-        lines = [
-            f"    options = saved_arguments(path, {root}, options{passed})",
-            *onto,
-            *lines,
-            "    load_weights(model, path)",
-        ]
+        lines = [f"    options = saved_arguments(path, {root}, options{passed})", *lines]
         if options == "**options":
             lines = ['    options = {"rngs": rngs or nnx.Rngs(0), **options}', *lines]
-        own += ["load_weights", "saved_arguments"]
+        own.append("saved_arguments")
         summary += ", constructed with the file's arguments"
-    else:
-        lines = [*onto, *lines, *_FILLING]
-        imports.line("from safetensors.numpy import load_file")
-        imports.line("import jax.numpy as jnp")
-    for name in own:
+    for name in (*own, "load_weights"):
         imports.own(name)
     imports.line("from pathlib import Path")
     imports.line("from typing import Any")
     more, also = (_ON_MESH, _ALSO_ON_MESH) if on_mesh else ("", "")
     return _HEAD.format(root=root, weights=weights, summary=summary, more=more, also=also) + "\n".join(
-        [*lines, "    return model"]
+        [*lines, "    load_weights(model, path)", "    return model"]
     )
 
 
@@ -82,10 +73,3 @@ _ALSO_ON_MESH = """
     With a mesh, each device loads its own parts of the arrays, divided by `RULES`, or by ``rules`` instead.
     """.rstrip(" ")
 _ON_MESH = "mesh: Mesh | None = None, rules: Mapping[str, Any] | None = None, "
-
-_FILLING = """
-    arrays = load_file(path)
-    flat = nnx.to_flat_state(nnx.state(model, nnx.Not(nnx.RngState)))
-    filled = [(name, jnp.asarray(arrays[".".join(map(str, name))], variable.dtype)) for name, variable in flat]
-    nnx.update(model, nnx.from_flat_state(filled))
-""".strip("\n").split("\n")

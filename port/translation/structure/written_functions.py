@@ -27,7 +27,7 @@ from port.translation.structure.unreachable import Unreachable
 from port.translation.structure.written_function import FunctionParameter, Functions, WrittenFunction
 
 _TAKEN = (
-    *("load", "load_file", "load_weights", "saved_arguments", "filled_later", "unknown_start"),
+    *("load", "load_weights", "saved_arguments", "filled_later", "unknown_start"),
     *("Path", "Any", "dataclass", "frozen", "step"),
 )
 """Names that a source may use for something else."""

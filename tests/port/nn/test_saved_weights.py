@@ -32,7 +32,20 @@ def write(folder: Path, arrays: dict[str, np.ndarray]) -> Path:
     return folder / "weights.safetensors"
 
 
-@pytest.mark.parametrize(("arrays", "mask"), [(OWN, 5.0), (CONVERTED, 1.0), ({**CONVERTED, "buffers.mask": MASK}, 5.0)])
+ELSEWHERE = {"torch_only.norm.num_batches_tracked": np.ones(()), "buffers.position_ids": BIAS}
+"""Buffers that only PyTorch's model has."""
+
+
+@pytest.mark.parametrize(
+    ("arrays", "mask"),
+    [
+        (OWN, 5.0),
+        (CONVERTED, 1.0),
+        ({**CONVERTED, "buffers.mask": MASK}, 5.0),
+        ({**CONVERTED, **ELSEWHERE}, 1.0),
+        ({**OWN, "dropout.rngs.count": np.ones(())}, 5.0),
+    ],
+)
 def test_it_is_filled(tmp_path: Path, arrays: dict[str, np.ndarray], mask: float) -> None:
     model = Model(4)
     load_weights(model, write(tmp_path, arrays))
@@ -47,6 +60,8 @@ def test_it_is_filled(tmp_path: Path, arrays: dict[str, np.ndarray], mask: float
         ({"params.layer.bias": BIAS}, "layer.kernel is missing$"),
         ({**OWN, "layer.bias": np.zeros(6), "mask": np.zeros(2)}, r"layer.bias has shape \(6,\) in it, .*; mask"),
         ({}, "layer.bias is missing; layer.kernel is missing$"),
+        ({**OWN, "more.bias": BIAS}, "Model: the model has no more.bias$"),
+        ({**CONVERTED, "params.more.bias": BIAS}, "Model: the model has no params.more.bias$"),
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from port.mapping import TORCH_ONLY, Entry, between
+from port.moves import Permute
 from port.pairs.registry import resolve
 from port.pairs.twin import build_twin, twin_pair
 from port.parity.sides.copies import copied
@@ -69,9 +70,11 @@ def _moved(entry: Entry, starts: list[Start]) -> Iterator[tuple[str, Start]]:
             zeros = np.broadcast_to(np.int32(0), shape.shape)
             yield target, Start(first.stories, zeros, zeros)
         return
-    if not entry.moves and len(starts) == 1:
-        axis = 0 if first.labels.ndim and len(first.labels) > 1 else None
-        yield entry.targets[0], Start(*merged([*first.stories], first.labels), first.values, (), axis)
+    if len(starts) == 1 and all(isinstance(move, Permute) for move in entry.moves):
+        # Views: the labels of a large table, the same along each row, take no memory.
+        arrays = (first.labels, first.values, _rows(first.labels.shape))
+        labels, values, rows = (entry((array,))[0] for array in arrays)
+        yield entry.targets[0], Start(*merged([*first.stories], labels), values, (), _axis_of(rows))
         return
     sizes = [start.labels.size for start in starts]
     begins = np.cumsum([0, *sizes])
@@ -84,7 +87,7 @@ def _moved(entry: Entry, starts: list[Start]) -> Iterator[tuple[str, Start]]:
     offset_starts = zip(starts, offsets, strict=False)
     labels = np.concatenate([start.labels.ravel() + offset for start, offset in offset_starts])
     values = np.concatenate([start.values.ravel() for start in starts])
-    rows = np.concatenate([_rows(start.labels.shape) for start in starts])
+    rows = np.concatenate([_rows(start.labels.shape).ravel() for start in starts])
     for target, place in zip(entry.targets, entry(tuple(whole)), strict=True):
         if not _are_distinct(place, begins[-1]):
             yield target, unsaid("the written layer keeps it in another form", place.shape)
@@ -108,12 +111,14 @@ def _needs_places(start: Start) -> bool:
 
 
 def _rows(shape: tuple[int, ...]) -> np.ndarray:
-    """The row number of each element of a matrix (first axis, all others)."""
-    return np.repeat(np.arange(shape[0] if shape else 1), math.prod(shape[1:]))
+    """The row number of each element of a matrix (first axis, all others): a view of the numbers."""
+    column = (*shape[:1], *(1 for _ in shape[1:]))
+    return np.broadcast_to(np.arange(math.prod(column)).reshape(column), shape)
 
 
 def _axis_of(rows: np.ndarray) -> int | None:
     """The single axis along which row numbers change; None if there are several."""
+    rows = varying(rows)
     axes = [axis for axis in range(rows.ndim) if rows.shape[axis] > 1 and np.diff(rows, axis=axis).any()]
     return axes[0] if len(axes) == 1 else None
 

@@ -1,4 +1,4 @@
-"""The text of ``load``: plain if the constructor takes no arguments, else with the file's arguments."""
+"""The text of ``load``: with the file's arguments if the constructor takes any."""
 
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ PLAIN = "rngs=rngs or nnx.Rngs(0), **options"
 @pytest.mark.parametrize(
     ("arguments", "takes", "partly", "lines", "imported"),
     [
-        ({}, False, False, [f"model = Net({PLAIN})", "arrays = load_file(path)"], ["load_file"]),
-        ({}, False, True, ["with filled_later():", f"    model = Net({PLAIN})"], ["filled_later", "load_file"]),
+        ({}, False, False, [f"model = Net({PLAIN})", "load_weights(model, path)"], ["load_weights"]),
+        (
+            {},
+            False,
+            True,
+            ["with filled_later():", f"    model = Net({PLAIN})", "load_weights(model, path)"],
+            ["filled_later, load_weights"],
+        ),
         (
             {"width": "4"},
             True,

@@ -17,6 +17,7 @@ from port.mapping import TORCH_ONLY
 from port.pairs.twin import build_twin
 from port.translation.structure.init_inference.constructions import starts_of
 from port.translation.structure.init_inference.layers import entries_of, layer_starts
+from port.translation.structure.init_inference.stories import Number
 
 from .distributions import differences
 
@@ -91,3 +92,19 @@ def test_the_twin_starts_as_torchs_own(name: str) -> None:
         for place, name in enumerate(entry.sources):
             ours[name] = np.stack([arrays[place].astype(np.float64).ravel() for arrays in several])
     assert not differences(construct, ours)
+
+
+def test_labels_of_a_large_table_are_views() -> None:
+    """A vocabulary's output layer, tied to an embedding that pads, has hundreds of millions of elements."""
+
+    def construct() -> nn.Module:
+        layer = nn.Linear(6, 50, bias=False)
+        with torch.no_grad():
+            nn.init.normal_(layer.weight, std=0.02)[3] = 0
+        return layer
+
+    ((target, (torchs, start)),) = layer_starts(construct(), starts_of(construct)).items()
+    assert (target, torchs, start.labels.shape, start.row_axis) == ("kernel", "weight", (6, 50), 1)
+    assert start.labels.strides[0] == 0 and len(start.stories) == 2
+    zero = [story for story in start.stories if isinstance(story, Number)]
+    assert (start.labels[0] == start.stories.index(*zero)).tolist() == [row == 3 for row in range(50)]
