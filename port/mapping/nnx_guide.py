@@ -19,10 +19,12 @@ def nnx_guide(module: nnx.Module) -> Guide:
     """
     from flax import nnx
 
+    from port.nn.collection_names import collection_of
+
     leaves = {}
     for path, variable in nnx.to_flat_state(nnx.state(module, weights_filter())):
         name = dotted(path)
-        leaves[name] = Leaf(name, tuple(variable.shape), str(variable.dtype), _collection(variable))
+        leaves[name] = Leaf(name, tuple(variable.shape), str(variable.dtype), collection_of(variable))
     # Inner modules come first; a shared module is listed at its first path only.
     modules = sorted(nnx.iter_modules(module), key=lambda item: len(item[0]))
     containers = {dotted(path) for path, layer in modules if isinstance(layer, nnx.Sequential)}
@@ -41,17 +43,6 @@ def weights_filter() -> Any:
 def dotted(path: tuple[Any, ...]) -> str:
     """A path as torch writes it: ("layers", 0, "weight") → "layers.0.weight"."""
     return ".".join(map(str, path))
-
-
-def _collection(variable: Any) -> str:
-    from flax import nnx
-
-    if not isinstance(variable, nnx.Variable):  # a bare array, which an nnx.Pytree may hold
-        return "params"
-    try:
-        return nnx.variable_name_from_type(type(variable))
-    except ValueError:  # a variable type of the user's own
-        return type(variable).__name__
 
 
 def _layer(path: str, module: nnx.Module, containers: set[str]) -> Layer:

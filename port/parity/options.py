@@ -51,7 +51,7 @@ def check_inputs(inputs: Inputs) -> None:
     Whether the outputs then hold numbers is seen when they are there: `port.parity.sides.run.are_empty`.
     """
     arrays = leaves(inputs.args) | leaves(inputs.kwargs)
-    shapes = {name: tuple(array.shape) for name, array in arrays.items() if array.ndim}
+    shapes = {name: tuple(array.shape) for name, array in arrays.items()}
     if shapes and all(0 in shape for shape in shapes.values()):
         name, shape = next(iter(shapes.items()))
         raise UsageError(f"input {name} has shape {shape}: there is nothing to compare; pass a batch")

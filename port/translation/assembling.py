@@ -151,7 +151,9 @@ def packaged(made: Translation, captured: BothRuns, *, name: str | None = None) 
         name: the name of the source file, as in `assembled`.
     """
     file = name or _file_name(captured)
-    return distributed(made.source, made.originals, root=made.name, name=file, title=_title(captured))
+    arguments = made.arguments.values()
+    title = _title(captured)
+    return distributed(made.source, made.originals, root=made.name, name=file, title=title, arguments=arguments)
 
 
 def _file_name(captured: BothRuns) -> str:

@@ -24,7 +24,17 @@ from port.parity.sides.cotangents import RandomCotangents
 from port.parity.sides.flax_side import FlaxSide
 from port.parity.sides.inputs import InputLayout, Inputs
 from port.parity.sides.parts import Part
-from port.parity.sides.run import BUFFERS, GRADIENTS, INPUT_GRADIENTS, OUTPUTS, Cotangents, Kinds, Run
+from port.parity.sides.run import (
+    BUFFERS,
+    GRADIENTS,
+    INPUT_GRADIENTS,
+    NO_NUMBERS_IN,
+    OUTPUTS,
+    Cotangents,
+    Kinds,
+    Run,
+    are_empty,
+)
 from port.parity.sides.structure import leaves
 from port.parity.sides.torch_side import TorchSide
 
@@ -103,6 +113,8 @@ def compare_mode(models: Models, torch: Run, drawn: RandomCotangents, *, trainin
     matched = match_outputs(torch.outputs, flax.outputs, models.layout)
     result = ModeResult((torch.calls, flax.calls), (torch.outputs, flax.outputs))
     result.no_gradient = torch.no_gradient or models.unfit
+    if are_empty(torch.outputs):
+        result.remarks.append(NO_NUMBERS_IN.format(mode))
     result.flax_layers = {call.path: call.layer for call in flax.calls}
     if matched.why:
         result.findings.append(Finding("forward", "the outputs", float("inf"), 0.0, matched.why, mode))

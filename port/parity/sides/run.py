@@ -19,8 +19,10 @@ COTANGENTS = "gradients of the outputs"
 LET_GO = "gradients that were let go"
 """If gradients are taken in parts: the largest magnitude of each that was not kept, as an input of the others."""
 
-NO_NUMBERS = "the outputs hold no numbers, so any two models agree on them: compare at inputs for which they do"
-"""Why models whose outputs are empty in every mode cannot be judged."""
+NO_NUMBERS = "the outputs hold no numbers, and any two models agree on that; pass inputs for which they hold some"
+"""Why models whose outputs are empty in every run cannot be judged."""
+NO_NUMBERS_IN = "the outputs in {} hold no numbers"
+"""A remark on one mode."""
 
 Kinds = dict[str, Arrays]
 """The tensors of a run, by kind and by name."""

@@ -19,7 +19,7 @@ from port.parity.sides.duration import seconds_compiled
 from port.parity.sides.moved import moved
 from port.parity.sides.parts import Part
 from port.parity.sides.precision import cpu_precision, default_dtype
-from port.parity.sides.run import OUTPUTS, Kinds, Run, numbered
+from port.parity.sides.run import OUTPUTS, Kinds, Run, are_empty, numbered
 from port.translation.frontend.input_lengths import Lengths
 from port.translation.frontend.precision import in_double
 from port.translation.frontend.resized_inputs import resized
@@ -59,6 +59,7 @@ class OriginalAndWritten:
             (copied(module, lambda t: t.cpu()), args, kwargs) if wide is None else wide
         )
         self.module, self.args, self.kwargs = inputs
+        self.is_empty = True  # whether all outputs of the original so far held no number
         self.example = self.lengths.of(args, kwargs)
         self.trials = Trials(module, args, kwargs)
 
@@ -120,6 +121,7 @@ class OriginalAndWritten:
             theirs = outputs(self.module, call)
         except Exception:
             return None
+        self.is_empty &= are_empty(theirs)
         ours = numbered(OUTPUT, self.flax(call, training=training))
         control = Control(lambda seed: {OUTPUTS: outputs(*moved(self.module, call, seed))}, {OUTPUTS: theirs})
         pairs = {name: (theirs[name], ours[name]) for name in theirs}
@@ -129,7 +131,9 @@ class OriginalAndWritten:
     def torch(self, module: Any, call: Any, *, training: bool, part: Part | None = None) -> Run:
         """Run torch's side, forward and backward; with a part, only that part's gradients."""
         with self.torch_dtype():
-            return torch_run(module, call, training, self.seed, None if part is None else part.torch)
+            run = torch_run(module, call, training, self.seed, None if part is None else part.torch)
+        self.is_empty &= are_empty(run.outputs)
+        return run
 
     def judge(self, theirs: Run, call: Any, *, training: bool, part: Part | None = None) -> Judge:
         """Return the judge for comparisons with a run of torch."""

@@ -15,7 +15,7 @@ from port.parity.sides.fitting import did_not_fit, fits, shortage
 from port.parity.sides.flax_pass import OtherShape
 from port.parity.sides.parts import Part, least_parts, parts_of, said_of
 from port.parity.sides.precision import cpu_precision
-from port.parity.sides.run import NO_NUMBERS, Run, are_empty
+from port.parity.sides.run import NO_NUMBERS, NO_NUMBERS_IN, Run, are_empty
 from port.translation.frontend.input_lengths import Lengths
 from port.translation.frontend.precision import forward_error, twice
 from port.translation.verify.compare import compared, compared_gradients
@@ -108,7 +108,6 @@ class _Proving:
         self.rows: list[Compared] = []
         self.ran_at: Lengths = {}  # empty: the example's own
         self.others: list[Lengths] = []
-        self.is_empty: list[bool] = []  # of each mode: whether no output holds a number
         self.remarks = dict.fromkeys([sides.limits.why] if sides.limits.why else [])
         if self.translation.needs_x64:
             self.remarks[X64] = None
@@ -116,7 +115,7 @@ class _Proving:
     def ended(self, failed: str = "", unjudged: str = "") -> Proof:
         """Return the proof with what was found so far."""
         rows, remarks = tuple(self.rows), tuple(self.remarks)
-        if self.is_empty and all(self.is_empty):
+        if rows and self.sides.is_empty:
             unjudged = unjudged or NO_NUMBERS
         lengths = "" if failed or unjudged else compared_at(self.translation, self.ran_at, self.others)
         return Proof(rows, self.sides.precision, failed, remarks, lengths, unjudged)
@@ -211,6 +210,8 @@ class _Proving:
                 )
             if theirs.refused_inputs:
                 self.remarks[REFUSED_INPUTS.format(mode, theirs.refused_inputs)] = None
+            if are_empty(theirs.outputs):
+                self.remarks[NO_NUMBERS_IN.format(mode)] = None
             if training and theirs.silenced:
                 self.remarks[f"dropout was off inside {', '.join(theirs.silenced)}"] = None
             try:
@@ -222,7 +223,6 @@ class _Proving:
                     raise
                 return self.without_gradients(call, training, theirs, error)
             judge = sides.judge(theirs, call, training=training, part=part)
-            self.is_empty.append(are_empty(theirs.outputs))
             self.rows += compared(theirs, ours, translation, training, judge)
             others = () if theirs.no_gradient else self.parts[1:]
             del theirs, ours, judge  # one part is in memory at a time

@@ -231,10 +231,15 @@ def test_without_weights_the_root_alone_is_given(place: Path, monkeypatch: pytes
     monkeypatch.chdir(place)
     assert run(*NET, "--package", "--meta", "-o", "ported/large") == 4
     folder = place / "ported" / "large"
-    assert (folder / "__init__.py").read_text().count("from .model import Net\n") == 1
+    assert (folder / "__init__.py").read_text().count("from .model import Config, Net\n") == 1
     assert not list(folder.rglob("*.safetensors")) and not (folder / "test_net.py").exists()
     report = (folder / "report.md").read_text("utf-8")
-    assert "from large import Net\n" in report and (folder / "heads" / "model.py").is_file()
+    assert "from large import Config, Net\n" in report and (folder / "heads" / "model.py").is_file()
+    monkeypatch.syspath_prepend(str(folder.parent))
+    made: dict[str, Any] = {}
+    usage = report.partition("```python\n")[2].partition("port.load(")[0]  # as far as it needs no checkpoint
+    exec(usage, made)
+    assert type(made["model"]).__name__ == "Net" and made["model"].attention.query.kernel.shape == (4, 4)
 
 
 @pytest.mark.sweep

@@ -62,6 +62,10 @@ def test_it_is_filled(tmp_path: Path, arrays: dict[str, np.ndarray], mask: float
         ({}, "layer.bias is missing; layer.kernel is missing$"),
         ({**OWN, "more.bias": BIAS}, "Model: the model has no more.bias$"),
         ({**CONVERTED, "params.more.bias": BIAS}, "Model: the model has no params.more.bias$"),
+        ({**CONVERTED, "Frozen.more": BIAS}, "Model: the model has no Frozen.more$"),
+        ({"torch_only.layer.kernel": KERNEL, "params.layer.bias": BIAS}, "Model: layer.kernel is missing$"),
+        # Another model's own file, of which a part has this model's names.
+        ({f"encoder.{name}": array for name, array in OWN.items()}, "layer.bias is missing.* no encoder.layer.kernel"),
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:
@@ -70,3 +74,21 @@ def test_what_does_not_fit_is_named(tmp_path: Path, arrays: dict[str, np.ndarray
     with pytest.raises(WeightsMismatch, match=message):
         load_weights(model, write(tmp_path, arrays))
     assert all(one is other for one, other in zip(before, jax.tree.leaves(nnx.state(model, nnx.Param)), strict=True))
+
+
+def test_a_variable_may_be_called_as_a_collection(tmp_path: Path) -> None:
+    class Named(nnx.Module):
+        def __init__(self) -> None:
+            self.params, self.kernel = nnx.Linear(2, 4, rngs=nnx.Rngs(0)), nnx.Param(jnp.zeros(3))
+
+    own = {"params.kernel": KERNEL, "params.bias": BIAS, "kernel": MASK}
+    for arrays in (own, {f"params.{name}": array for name, array in own.items()}):
+        model = Named()
+        load_weights(model, write(tmp_path, arrays))
+        assert float(model.params.kernel[0, 0]) == 2 and float(model.kernel[0]) == 5
+
+
+def test_parts_of_two_collections_are_not_one(tmp_path: Path) -> None:
+    twice = {**CONVERTED, "batch_stats.layer.bias": BIAS}
+    with pytest.raises(WeightsMismatch, match=r"no batch_stats\.layer\.bias"):
+        load_weights(Model(4), write(tmp_path, twice))

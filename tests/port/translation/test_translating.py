@@ -292,6 +292,19 @@ def test_outputs_without_numbers_prove_nothing(empty: tuple[bool, ...]) -> None:
     proof = port.translate(Rows(*empty), torch.randn(2, 3), static=True).proof
     assert proof is not None and proof.agrees == (len(empty) < 2), proof
     assert ("CANNOT BE JUDGED\n  the outputs hold no numbers" in str(proof)) == (len(empty) > 1)
+    modes = {"training" if training else "evaluation" for training in empty}
+    assert {mode for mode in ("training", "evaluation") if f"the outputs in {mode} hold no" in str(proof)} == modes
+
+
+class From2(nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        return torch.tanh(x)[:, 2:]
+
+
+def test_numbers_at_other_lengths_are_enough() -> None:
+    proof = port.translate(From2(), torch.randn(3, 2, dtype=torch.float64)).proof
+    assert proof is not None and proof.agrees, proof
+    assert "outputs in evaluation at n = 2, t = 3" in str(proof), proof
 
 
 class Returning(nn.Module):

@@ -63,7 +63,13 @@ class WrittenPackage:
 
 
 def distributed(
-    source: str, originals: Mapping[str, OriginalDefinition], *, root: str, name: str, title: str
+    source: str,
+    originals: Mapping[str, OriginalDefinition],
+    *,
+    root: str,
+    name: str,
+    title: str,
+    arguments: Iterable[str] = (),
 ) -> WrittenPackage:
     """Distribute a source over the files of a package.
 
@@ -75,15 +81,23 @@ def distributed(
         root: name of the root's class.
         name: name of the generated module: of the files beside the package, and of the root's file if it has none.
         title: the first line of the package's docstring.
+        arguments: the expressions that the root is constructed with; the package exports the classes that they use.
     """
-    return _Distributing(source, originals, root, name, title).package()
+    return _Distributing(source, originals, root, name, title, arguments).package()
 
 
 class _Distributing:
     def __init__(
-        self, source: str, originals: Mapping[str, OriginalDefinition], root: str, name: str, title: str
+        self,
+        source: str,
+        originals: Mapping[str, OriginalDefinition],
+        root: str,
+        name: str,
+        title: str,
+        arguments: Iterable[str],
     ) -> None:
         self.originals, self.root, self.title, self.remarks = originals, root, title, list[str]()
+        self.arguments = [ast.parse(text) for text in arguments]
         self.source = Module("", source, lambda _: False)
         first = source[: source.rfind(MODEL)].count("\n") if MODEL in source else 0
         self.copies = [each for each in self.source.definitions if each.lines[0] <= first]
@@ -198,14 +212,16 @@ class _Distributing:
         return lines + [_import(relative_module(COPIES, place), name, name) for name in read if name in copied]
 
     def _top(self, text: str) -> str:
-        """Return the text of the package's ``__init__``, which exports the root, ``load`` and what ``load`` uses."""
+        """Return the text of the package's ``__init__``: it exports the root, ``load``, and what both are built of."""
         root = self.places[self.number[self.root]]
         if root == (INIT,):
             return text
-        exported = [self.root, *(["load"] if "load" in self.number else [])]
+        used = {node.id for tree in self.arguments for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        exported = [self.root]
         if "load" in self.number:
-            used = self.uses[self.number["load"]]
-            exported += [name for name, number in self.number.items() if number in used and name != self.root]
+            exported.append("load")
+            used |= {name for name, number in self.number.items() if number in self.uses[self.number["load"]]}
+        exported += [name for name in self.number if name in used and name not in exported]
         lines = []
         for name in exported:
             home = self.places[self.number[name]]
