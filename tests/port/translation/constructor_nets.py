@@ -293,6 +293,54 @@ class Rotary(nn.Module):
         return self.out(torch.sin(position[..., None] * self.frequencies))
 
 
+class Tempered(nn.Module):
+    """Its buffer is one number, made of an argument; it is filled with it once more."""
+
+    scale: Tensor
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.out, self.root = nn.Linear(dim, 3), dim**0.5
+        self.register_buffer("scale", torch.tensor(self.root))
+        nn.init.constant_(self.scale, self.root)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(x * self.scale)
+
+
+class TemperedBuffer(nn.Module):
+    """Its buffers are assigned: a number of two arguments, and a whole one."""
+
+    def __init__(self, dim: int, scale: float = 0.5) -> None:
+        super().__init__()
+        self.out = nn.Linear(dim, 3)
+        self.scale = nn.Buffer(torch.tensor(scale * dim), persistent=False)
+        self.count = nn.Buffer(torch.tensor(dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(x * self.scale + self.count)
+
+
+class TemperedEmbedding(nn.Embedding):
+    """One whose constructor is not kept, as it is a layer of torch's."""
+
+    def __init__(self, dim: int, scale: float) -> None:
+        super().__init__(11, dim)
+        self.register_buffer("scale", torch.tensor(scale), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) * self.scale
+
+
+class TemperedTokens(nn.Module):
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.tokens = TemperedEmbedding(dim, dim**0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.tokens(x)
+
+
 @dataclass
 class DrawnConfig:
     """With the spread of the weights that a model draws."""

@@ -33,6 +33,9 @@ from .constructor_nets import (
     Rotary,
     RotaryConfig,
     Stages,
+    Tempered,
+    TemperedBuffer,
+    TemperedTokens,
     Tuples,
     TwoScaled,
     Vit,
@@ -135,6 +138,30 @@ SMALL = {
         {"config": RotaryConfig(8, {"theta": 50.0, "kind": "plain"})},
         _floats(2, 4),
         {"Rotary": {"config": ...}, "RotaryConfig": {"dim": ..., "rope": ...}},
+    ),
+    "buffer of one number": Case(
+        Tempered,
+        {"dim": 4},  # its root is whole
+        _floats(2, 4),
+        {"dim": 7},
+        _floats(2, 7),
+        {"Tempered": {"dim": ...}},
+    ),
+    "assigned buffers of one number": Case(
+        TemperedBuffer,
+        {"dim": 4},
+        _floats(2, 4),
+        {"dim": 7, "scale": 0.25},
+        _floats(2, 7),
+        {"TemperedBuffer": {"dim": ..., "scale": 0.5}},
+    ),
+    "buffer of one number in a layer of torch's": Case(
+        TemperedTokens,
+        {"dim": 4},
+        _tokens,
+        {"dim": 7},
+        _tokens,
+        {"TemperedTokens": {"dim": ...}, "TemperedEmbedding": {"dim": ..., "scale": ...}},
     ),
     "flags": Case(
         Flagged,
@@ -255,6 +282,29 @@ def test_weights_are_drawn_with_the_numbers_of_a_configuration() -> None:
     check(case, construct=True)
     source = translated(case, construct=True).source
     assert source.count("kernel_init=nnx.initializers.normal(config.spread * config.dim**-0.5)") == 2
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    ("name", "start", "value"),
+    [
+        ("buffer of one number", "jnp.array(self.root, param_dtype)", lambda made: made.Tempered(7, rngs=nnx.Rngs(0))),
+        (
+            "assigned buffers of one number",
+            "jnp.array(scale * dim, param_dtype)",
+            lambda made: made.TemperedBuffer(7, 7**-0.5, rngs=nnx.Rngs(0)),
+        ),
+        (
+            "buffer of one number in a layer of torch's",
+            "jnp.array(scale, param_dtype)",
+            lambda made: made.TemperedTokens(7, rngs=nnx.Rngs(0)).tokens,
+        ),
+    ],
+)
+def test_a_buffer_starts_with_the_number_of_an_argument(name: str, start: str, value: Callable[[Any], Any]) -> None:
+    made = translated(SMALL[name], construct=True)
+    assert f"self.scale = Buffer({start})" in made.source
+    assert float(value(made.code).scale[...]) == pytest.approx(7**0.5)
 
 
 @pytest.mark.sweep

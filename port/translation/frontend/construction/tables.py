@@ -35,6 +35,8 @@ _REFLECTED = {
     "__rpow__": "pow",
     "__rfloordiv__": "floor_divide",
 }
+_NUMBERS = {"tensor": 0, "as_tensor": 0, "scalar_tensor": 0, "fill_": 1, "constant_": 1}
+"""Functions that make a scalar tensor of a number, or fill one with it → the place of the number."""
 _UNARY = ("exp", "log", "log2", "sin", "cos", "sqrt", "rsqrt", "reciprocal", "neg", "abs", "tanh")
 
 
@@ -43,7 +45,7 @@ class TableFormula:
     """The formula of a table.
 
     Attributes:
-        operator: torch's name of the operator.
+        operator: torch's name of the operator; ``tensor`` for the number itself.
         operands: numbers, with their origins if known, and other tables.
     """
 
@@ -60,7 +62,10 @@ class TableFormula:
 
 
 class TableFormulas(TorchFunctionMode):
-    """Torch function mode that records how tensors are computed elementwise from ``arange`` and numbers."""
+    """Torch function mode that records how tensors are computed elementwise from ``arange`` and numbers.
+
+    A number alone is recorded where the tensor is a scalar.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +76,7 @@ class TableFormulas(TorchFunctionMode):
         made = function(*args, **(kwargs or {}))
         name = getattr(function, "__name__", "")
         if isinstance(made, torch.Tensor):
-            found = self._formula(name, args, kwargs or {})
+            found = _number(name, made, args, kwargs or {}) or self._formula(name, args, kwargs or {})
             if found is not None:
                 self._found[storage_of(made)] = found
                 self._held.append(made)
@@ -108,3 +113,14 @@ class TableFormulas(TorchFunctionMode):
         if any(isinstance(each, bool) or not isinstance(each, int | float | TableFormula) for each in operands):
             return None
         return TableFormula(operator, tuple(operands))
+
+
+def _number(name: str, made: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TableFormula | None:
+    """Return the formula of a scalar tensor made of a number: ``torch.tensor(config.width**0.5)``."""
+    if name not in _NUMBERS or made.ndim:
+        return None
+    named = [kwargs[each] for each in ("data", "s", "value", "val") if each in kwargs]
+    number = next(iter([*args[_NUMBERS[name] :], *named]), None)
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return None
+    return TableFormula("tensor", (number,))

@@ -205,6 +205,8 @@ def _of_dtype(table: syntax.Expr, dtype: syntax.Expr) -> syntax.Expr:
     match table:
         case syntax.Call(function, ends, ()) if dotted(function) == "jnp.arange":
             return syntax.Call(function, ends, (syntax.Keyword("dtype", dtype),))
+        case syntax.Call(function, (number,), ()) if dotted(function) == "jnp.array":
+            return syntax.Call(function, (number, dtype))
     return code("table.astype(dtype)", table=table, dtype=dtype)
 
 

@@ -25,6 +25,8 @@ def worked_out_table(formula: TableFormula, values: np.ndarray) -> syntax.Expr |
     made = _expression(formula)
     if made is None:
         return None
+    if not _has_range(formula):
+        made = code("jnp.array(number)", number=made)
     try:
         found = np.asarray(eval(syntax.compiled(made), {"jnp": np, "math": math}))
     except Exception:  # numpy lacks a function of jax's, or refuses these numbers
@@ -41,6 +43,12 @@ def _expression(part: TableFormula | float) -> syntax.Expr | None:
     operands = [made for operand in part.operands if (made := _expression(operand)) is not None]
     if len(operands) < len(part.operands):
         return None
+    if part.operator == "tensor":
+        return operands[0]
     if part.operator == "arange":
         return syntax.Call(code("jnp.arange"), tuple(operands))
     return operator_expression(part.operator, operands)
+
+
+def _has_range(part: TableFormula | float) -> bool:
+    return isinstance(part, TableFormula) and (part.operator == "arange" or any(map(_has_range, part.operands)))

@@ -19,7 +19,7 @@ class HeldNames:
         tensors: name → its initial value in each instance.
         added: names that exist in JAX only (dropouts, random streams) → their construction.
         is_list: whether the modules are items of a list.
-        tables: names of buffers in torch's layout that start as tables without a formula.
+        tables: names of buffers in torch's layout that start as tables without a formula, or hold one number.
     """
 
     modules: frozenset[str]

@@ -189,8 +189,12 @@ class KeptBuilding(ClassBuilding):
                 raise CannotKeep(f"the instances of {cls.__name__} differ in what they hold in JAX only")
         is_list = self.tree.is_list(forms[0].path)
         tensors = self._tensors[cls]
+        # A number may be an argument's: the constructor's statement says so, and not the number.
+        numbers = {name for name, buffer in forms[0].module._buffers.items() if buffer is not None and not buffer.ndim}
         tables = frozenset(
-            name for name, starts in tensors.items() if any("TABLES" in names_in(start) for start in starts)
+            name
+            for name, starts in tensors.items()
+            if name in numbers or any("TABLES" in names_in(start) for start in starts)
         ).intersection(*({name for name in form.module._buffers if self._lies_as_torchs(form, name)} for form in forms))
         return HeldNames(frozenset(modules), frozenset(written), frozenset(lacking), tensors, added, is_list, tables)
 

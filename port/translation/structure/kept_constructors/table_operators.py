@@ -24,6 +24,8 @@ def function_written(name: str, args: list[ast.expr], keywords: Mapping[str | No
             return called(attribute(jnp, name), args[0] if len(args) == 1 else ast.Tuple(args, ast.Load()))
         case "arange", [_, *_]:
             return called(attribute(jnp, name), *args)
+        case "tensor", [number] if not isinstance(number, ast.List | ast.Tuple):
+            return called(attribute(jnp, "array"), number)
         case "pow", [base, exponent]:
             return ast.BinOp(base, ast.Pow(), exponent)
         case (("cat" | "stack"), [tensors, *_]) if len(args) + len(keywords) <= 2:

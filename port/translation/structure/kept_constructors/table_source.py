@@ -46,29 +46,44 @@ def table_sources(
         owner: its class.
     """
     own, found = own_names(definition), {}
+
+    def stands_for(node: ast.expr) -> Any:
+        return known.names.stands_for(node, function, own)
+
+    if owner.original.__init__ is not function:  # type: ignore[misc]
+        return {}
     for statement in definition.body:
-        match statement:
-            case ast.Expr(
-                value=ast.Call(
-                    func=ast.Attribute(value=ast.Name(id="self"), attr="register_buffer"),
-                    args=[ast.Constant(value=str(name)), value, *_],
-                )
-            ) if name in owner.tables and owner.original.__init__ is function:  # type: ignore[misc]
-                buffers = [(module, module._buffers[name]) for module in owner.instances]
-                try:
-                    made = TableSource(
-                        definition,
-                        statement,
-                        value,
-                        lambda node: known.names.stands_for(node, function, own),
-                        is_floating=all(buffer.is_floating_point() for _, buffer in buffers),
-                    )
-                    for module, buffer in buffers:
-                        made.check(known.calls.arguments.get(id(module), {}), function.__globals__, module, buffer)
-                except CannotKeep:
-                    continue
-                found[name] = made
+        name, value = _registered(statement, stands_for)
+        if value is None or name not in owner.tables:
+            continue
+        buffers = [(module, module._buffers[name]) for module in owner.instances]
+        is_floating = all(buffer.is_floating_point() for _, buffer in buffers)
+        try:
+            made = TableSource(definition, statement, value, stands_for, is_floating=is_floating)
+            for module, buffer in buffers:
+                made.check(known.calls.arguments.get(id(module), {}), function.__globals__, module, buffer)
+        except CannotKeep:
+            continue
+        found[name] = made
     return found
+
+
+def _registered(statement: ast.stmt, stands_for: StandsFor) -> tuple[str, ast.expr | None]:
+    """The name and the value of the buffer that a statement registers; a value of None where it registers none."""
+    match statement:
+        case ast.Expr(
+            value=ast.Call(
+                func=ast.Attribute(value=ast.Name(id="self"), attr="register_buffer"),
+                args=[ast.Constant(value=str(name)), value, *_],
+            )
+        ):
+            return name, value
+        case ast.Assign(
+            targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)],
+            value=ast.Call(func=function, args=[value, *_]),
+        ) if stands_for(function) is torch.nn.Buffer:
+            return name, value
+    return "", None
 
 
 class TableSource:
@@ -143,6 +158,9 @@ class TableSource:
         made = self.expression(self.value, plain)
         if not self.is_floating:
             return made
+        match made:
+            case ast.Call(func=ast.Attribute(attr="array") as function, args=[number]):
+                return called(function, number, ast.Name("param_dtype", ast.Load()))
         return called(attribute(made, "astype"), ast.Name("param_dtype", ast.Load()))
 
     def check(self, arguments: Mapping[str, Any], around: Mapping[str, Any], module: Any, expected: Any) -> None:

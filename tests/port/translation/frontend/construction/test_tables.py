@@ -40,9 +40,13 @@ def formula(make: Callable[[Any, Any], Tensor]) -> str | None:
         (lambda n, base: nn.Buffer(torch.arange(start=1, end=n) - 1), "sub(arange(1, dim), 1)"),
         (lambda n, base: torch.empty(6).copy_(torch.arange(n)), "arange(dim)"),
         (lambda n, base: (1 - torch.arange(n).to(torch.float64)) // 2, "floor_divide(sub(1, arange(dim)), 2)"),
+        (lambda n, base: torch.tensor(base, dtype=torch.float64).float(), "tensor(base)"),
+        (lambda n, base: torch.tensor(data=n), "tensor(dim)"),
+        (lambda n, base: nn.init.constant_(torch.tensor(1.0), val=base), "tensor(base)"),
+        (lambda n, base: torch.tensor(1.0).fill_(base) * n, "mul(tensor(base), dim)"),
     ],
 )
-def test_formulas_of_counts(make: Callable[[Any, Any], Tensor], expected: str) -> None:
+def test_formulas_of_counts_and_numbers(make: Callable[[Any, Any], Tensor], expected: str) -> None:
     assert formula(make) == expected
 
 
@@ -55,6 +59,11 @@ def test_formulas_of_counts(make: Callable[[Any, Any], Tensor], expected: str) -
         lambda n, base: torch.linspace(0, 1, n),
         lambda n, base: torch.add(torch.arange(n), torch.arange(n), alpha=2),
         lambda n, base: torch.arange(0.0, base, 0.5),
+        lambda n, base: torch.tensor([base]),
+        lambda n, base: torch.tensor(base).add_(1),
+        lambda n, base: torch.tensor(base).fill_(torch.tensor(2.0)),
+        lambda n, base: torch.empty(3).fill_(base),
+        lambda n, base: torch.tensor(True),
     ],
 )
 def test_of_others_nothing_is_known(make: Callable[[Any, Any], Tensor]) -> None:

@@ -26,3 +26,15 @@ def test_other_numbers_are_not_believed() -> None:
 
 def test_what_no_pair_writes_is_left() -> None:
     assert worked_out_table(TableFormula("digamma", (TableFormula("arange", (1, 4)),)), NUMBERS) is None
+
+
+def test_a_number_becomes_an_array() -> None:
+    number = TableFormula("tensor", (2.5,))
+    for formula, text, value in (
+        (number, "jnp.array(2.5)", 2.5),
+        (TableFormula("mul", (number, 4)), "jnp.array(2.5 * 4)", 10.0),
+        (TableFormula("mul", (number, TableFormula("arange", (3,)))), "2.5 * jnp.arange(3)", 2.5 * np.arange(3)),
+    ):
+        made = worked_out_table(formula, np.asarray(value, np.float32))
+        assert made is not None and syntax.source(made) == text
+    assert worked_out_table(number, np.asarray(2.6, np.float32)) is None
