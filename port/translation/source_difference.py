@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 
 from port.translation.codegen.emit import render
 from port.translation.structure.program import Program
@@ -32,7 +33,8 @@ def source_of(program: Program) -> str:
 
 
 def first_difference(one: str, other: str) -> str:
-    """Return the first line in which two sources differ; empty if they are equal."""
+    """Return the first line in which two sources differ, imports last; empty if they are equal."""
     lines = difflib.unified_diff(one.splitlines(), other.splitlines(), lineterm="", n=0)
     changed = [line[1:].strip() for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
-    return next(filter(None, changed), "")
+    is_import = re.compile(r"(import|from) ").match
+    return next(iter(sorted(filter(None, changed), key=lambda line: is_import(line) is not None)), "")
