@@ -375,6 +375,7 @@ class FlaxRows(nnx.Module):
         return self.linear(x)[: self.rows]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("rows", "status"), [(0, Status.CANNOT_JUDGE), (1, Status.AGREE)])
 def test_outputs_without_numbers_cannot_be_judged(rows: int, status: Status) -> None:
     for report in (

@@ -286,6 +286,7 @@ class Rows(nn.Module):
         return self.linear(x)[: 0 if self.training in self.empty else 1]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("empty", [(True, False), (True,), (False,)], ids=["both", "training", "evaluation"])
 def test_outputs_without_numbers_prove_nothing(empty: tuple[bool, ...]) -> None:
     torch.manual_seed(0)
@@ -301,6 +302,7 @@ class From2(nn.Module):
         return torch.tanh(x)[:, 2:]
 
 
+@pytest.mark.sweep
 def test_numbers_at_other_lengths_are_enough() -> None:
     proof = port.translate(From2(), torch.randn(3, 2, dtype=torch.float64)).proof
     assert proof is not None and proof.agrees, proof
