@@ -25,7 +25,7 @@ from port.parity.sides.cotangents import RandomCotangents
 from port.parity.sides.flax_side import FlaxSide
 from port.parity.sides.inputs import Inputs, inputs_from
 from port.parity.sides.precision import cpu_precision
-from port.parity.sides.run import NO_NUMBERS, Run, are_empty
+from port.parity.sides.run import NO_NUMBERS, NO_NUMBERS_IN, Run, are_empty
 from port.weights.sources import is_torch
 
 
@@ -192,6 +192,8 @@ class _Comparison:
 
         second = self.sides[1].run(self.inputs[1], pulled, training=training)
         self.is_empty.append(are_empty(first.outputs))
+        if self.is_empty[-1]:
+            self.remarks.append(NO_NUMBERS_IN.format(mode))
         before = len(self.findings)
         if not names and first.outputs:
             why = f"the first gives {len(first.outputs)} outputs, the second {len(second.outputs)}"

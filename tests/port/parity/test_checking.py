@@ -384,6 +384,8 @@ def test_outputs_without_numbers_cannot_be_judged(rows: int, status: Status) -> 
     ):
         assert report.status is status, report
         assert ("the outputs hold no numbers" in report.sentence) == (rows == 0)
+        remarks = {f"the outputs in {mode} hold no numbers" for mode in ("evaluation", "training")}
+        assert remarks & {*report.remarks} == (set() if rows else remarks)
 
 
 def test_nan_is_called_nan() -> None:
